@@ -2,7 +2,39 @@
 --
 -- The responses that an erasure deletes are those of all its rows. A creation of another table was repeated from a kept response,
 -- with the data of a student who had been erased. Rows of others that refer to one in the same table end that reference, which kept
--- the student from being erased.
+-- the student from being erased. Rows that refer to the student `on delete set null` outlive the student too: they were deleted.
+
+create or replace function private.student_rows()
+returns table (name regclass, condition text)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  with recursive found as (
+    -- The collation of names in the catalog.
+    select 'private.alunos'::regclass::oid as oid, 'r.id = $2' collate "C" as condition, array['private.alunos'::regclass::oid] as path
+    union all
+    select k.conrelid,
+           format('(%s) in (select %s from %s r where r.tenant_id = $1 and (%s))', c.own, c.referred, f.oid::regclass, f.condition),
+           f.path || k.conrelid
+      from found f
+      join pg_constraint k on k.confrelid = f.oid and k.contype = 'f' and k.conrelid <> all (f.path)
+     cross join lateral (
+       select string_agg(format('r.%I', o.attname), ', ' order by n.place) as own,
+              string_agg(format('r.%I', t.attname), ', ' order by n.place) as referred
+         from unnest(k.conkey, k.confkey) with ordinality n (own, referred, place)
+         join pg_attribute o on o.attrelid = k.conrelid and o.attnum = n.own and o.attname <> 'tenant_id'
+         join pg_attribute t on t.attrelid = k.confrelid and t.attnum = n.referred
+     ) c
+     -- A row that outlives the one that it refers to is not about the student.
+     where k.confdeltype not in ('n', 'd')
+  )
+  select t.name, string_agg(distinct f.condition, ' or ')
+    from private.tenant_tables() t
+    join found f on f.oid = t.name
+   group by t.name, t.place
+   order by t.place, t.name::text;
+$$;
 
 create or replace function private.student_data(p_tenant_id uuid, p_aluno_id uuid)
 returns jsonb

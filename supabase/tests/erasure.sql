@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(24);
+select plan(25);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -130,13 +130,16 @@ create table private.avisos (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
   ficha_id uuid,
+  aluno_id uuid,
   primary key (tenant_id, id),
   foreign key (tenant_id, ficha_id) references private.fichas (tenant_id, id) on delete set null (ficha_id)
 );
 select private.isolate('private.medidas');
 select private.isolate('private.avisos');
+alter table private.avisos
+  add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id) on delete set null (aluno_id);
 insert into private.medidas (tenant_id, ficha_id) select f.tenant_id, f.id from private.fichas f;
-insert into private.avisos (tenant_id, ficha_id) select f.tenant_id, f.id from private.fichas f;
+insert into private.avisos (tenant_id, ficha_id, aluno_id) select f.tenant_id, f.id, f.aluno_id from private.fichas f;
 insert into private.fichas (tenant_id, aluno_id, parceiro_id)
 values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001');
 select results_eq(
@@ -168,6 +171,11 @@ select is(
   (select array_agg(a.ficha_id order by a.ficha_id) from private.avisos a where a.tenant_id = 'e0000000-0000-4000-8000-000000000002'),
   array['e3000000-0000-4000-8000-000000000002', null]::uuid[],
   'but rows that outlive those that they refer to stay'
+);
+select is(
+  (select array_agg(a.aluno_id order by a.aluno_id) from private.avisos a where a.tenant_id = 'e0000000-0000-4000-8000-000000000002'),
+  array['e3000000-0000-4000-8000-000000000002', null]::uuid[],
+  'also those that referred to the student'
 );
 select is_empty(
   $$ select from private.changes c
