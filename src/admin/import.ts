@@ -156,6 +156,8 @@ export async function importSource(
       writing.catch(() => {});
     }
     await writing;
+    bad.push(...writer.finish());
+    bad.sort((one, other) => one.line - other.line);
     const imported = { table: table.name, preview: toPreview(name, headers, first), ...counts };
     if (bad.length === 0) return imported;
     if (options.problems && isWhole) {

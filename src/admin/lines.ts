@@ -4,6 +4,7 @@ import { hash } from 'node:crypto';
 import { messages } from '../api/messages.ts';
 import type { Message } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
+import { UUID } from './arguments.ts';
 import { checkValue, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
@@ -41,6 +42,8 @@ export type Writer = {
   read(line: number, texts: readonly string[]): Line;
   /** Writes the good lines in order, and adds problems to the bad ones. */
   write(lines: readonly Line[]): Promise<void>;
+  /** The problems of references to lines that have not come. */
+  finish(): BadLine[];
 };
 
 /** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
@@ -62,6 +65,10 @@ export function createWriter(
   let isEmpty: boolean | undefined;
   /** By e-mail or name: the first line that gives it to a record found by id. */
   const given = new Map<string, number>();
+  /** The ids that lines give to their records, in lower case. */
+  const ownIds = new Set<string>();
+  /** References to records of this table that a later line may create. */
+  const awaited: { readonly line: Line; readonly name: string; readonly id: string; readonly message: string }[] = [];
 
   function addProblem({ line, texts, bad }: Line, name: string | null, message: Message): void {
     const index = headers.findIndex(({ column }) => column && column.name === name);
@@ -90,23 +97,23 @@ export function createWriter(
 
   /** Replaces references (ids, e-mails or names of other records) by ids. */
   async function resolve(lines: readonly Line[]): Promise<void> {
+    for (const { fields } of lines) if (fields.id) ownIds.add(fields.id.toLowerCase());
     for (const { column } of headers) {
       if (!column?.refers_to) continue;
       const { name, refers_to: referred, known_by: label } = column;
+      const mayBeOwn = referred === table && names.includes('id');
+      const message = label
+        ? t`none of the tenant's ${referred} has this id or ${label}`
+        : t`none of the tenant's ${referred} has this id`;
       const texts = new Set(lines.flatMap(({ fields }) => fields[name] ?? []));
       const ids = await findIds(db, tenant, [referred, label], [...texts]);
       for (const line of lines) {
-        const [id, another] = ids.get(line.fields[name] ?? '') ?? [];
+        const text = line.fields[name] ?? '';
+        const [id, another] = ids.get(text) ?? [];
         if (another !== undefined) addProblem(line, name, t`is the ${label} of several ${referred}: give the id`);
         else if (id !== undefined) line.fields[name] = id;
-        else if (line.fields[name])
-          addProblem(
-            line,
-            name,
-            label
-              ? t`none of the tenant's ${referred} has this id or ${label}`
-              : t`none of the tenant's ${referred} has this id`,
-          );
+        else if (mayBeOwn && UUID.test(text)) awaited.push({ line, name, id: text.toLowerCase(), message });
+        else if (text) addProblem(line, name, message);
       }
     }
   }
@@ -210,6 +217,11 @@ export function createWriter(
       await refuseTaken(lines.filter((line) => !named.has(line)));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       await send(lines);
+    },
+    finish: () => {
+      const missed = awaited.filter(({ line, id }) => line.bad.length === 0 && !ownIds.has(id));
+      for (const { line, name, message } of missed) addProblem(line, name, message);
+      return [...new Set(missed.map(({ line }) => line))].flatMap(({ bad }) => bad);
     },
   };
 }

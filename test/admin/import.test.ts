@@ -512,6 +512,38 @@ describe('an export', () => {
     }
   });
 
+  test('of a table of your own with references to its own rows imports again', async () => {
+    await rows(`
+      create table private.indicacoes (
+        tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+        numero integer not null, indicada_por uuid, primary key (tenant_id, id),
+        foreign key (tenant_id, indicada_por) references private.indicacoes (tenant_id, id) deferrable initially deferred
+      );
+      select private.isolate('private.indicacoes')`);
+    const insert = `
+      insert into private.indicacoes (tenant_id, id, numero, indicada_por)
+      select $1, lpad(to_hex(n), 32, '0')::uuid, n, lpad(to_hex(case n when 1 then 6000 else n - 1 end), 32, '0')::uuid
+        from generate_series(1, 6000) n`;
+    await rows(insert, [tenant]);
+    const folder = join(root, 'indicacoes');
+    expect((await exporting(folder, tenant)).code).toBe(0);
+    const copied = await json(['tenant', 'create', 'Cópia']);
+    expect(await importAll(folder, copied.id)).toMatchObject({ code: 0, errors: '' });
+    const read = 'select id, numero, indicada_por from private.indicacoes where tenant_id = $1 order by id';
+    expect(await rows(read, [copied.id])).toEqual(await rows(read, [tenant]));
+    const none = '99999999-0000-4000-8000-000000000001';
+    const lines = [`id,numero,indicada_por`, `,1,${none}`, `,2,x`];
+    const message = "none of the tenant's indicacoes has this id";
+    expect(await importInto('indicacoes', lines)).toEqual(
+      refused(
+        '2 of 2 lines are bad',
+        `line 2: indicada_por "${none}": ${message}`,
+        `line 3: indicada_por "x": ${message}`,
+      ),
+    );
+    await rows('drop table private.indicacoes');
+  });
+
   test('is for its owner alone, and replaces nothing', async () => {
     const folder = join(root, 'private');
     expect((await exporting(folder, BOSQUE)).code).toBe(0);
