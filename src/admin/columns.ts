@@ -94,7 +94,7 @@ const KINDS: readonly Kind[] = [
   { type: TIME, write: toTime, check: { validate: isTime }, message: BAD_TIME },
   { type: LOCAL_TIME, write: toTime, check: { validate: isLocalTime }, message: BAD_LOCAL_TIME },
   { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: BAD_INTEGER },
-  { type: /^(numeric|real|double precision)/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
+  { type: /^(numeric(\(\d+,-?\d+\))?|real|double precision)$/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
 /** Equal for names that people consider the same: removes case, accents, punctuation and fillers. */

@@ -25,8 +25,8 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
   try {
     await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
-      // Times do not depend on the server's time zone.
-      await db.query(`set local timezone = 'UTC'`);
+      // Times do not depend on the server's time zone, nor lists of dates on its order of day and month.
+      await db.query(`set local timezone = 'UTC'; set local datestyle = 'ISO'`);
       // Personal data: only the owner may read it.
       await mkdir(path, { recursive: true, mode: 0o700 });
       for (const file of await findFiles(db, tenant)) {

@@ -199,3 +199,21 @@ begin
   end loop;
 end;
 $$;
+
+create or replace function private.export_query(p_tenant_id uuid, p_table regclass)
+returns text
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  select format(
+           'select json_build_array(%s)::text as texts from %s r where r.tenant_id = %L order by %s',
+           -- In JSON a time is the same whatever the style of dates. Other types only read their own text, and so do arrays.
+           string_agg(
+             format(case when c.type ~ '^(date|time)[^[]*$' then 'to_jsonb(r.%I) #>> ''{}''' else 'r.%I::text' end, c.name), ', '
+           ),
+           p_table, p_tenant_id,
+           coalesce(string_agg(quote_ident(c.name), ', ' order by c.name) filter (where c.name in ('criado_em', 'id')), '1')
+         )
+    from private.data_columns(p_table) c;
+$$;

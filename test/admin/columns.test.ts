@@ -86,6 +86,7 @@ test.each([
   ['integer', '1.234.567', '1234567'],
   ['double precision', '1e+20', '1e+20'],
   ['text', ' 1,5 ', ' 1,5 '],
+  ['numeric(10,2)[]', '{1.50,2.00}', '{1.50,2.00}'],
 ])('a value of type %s may be written %j', (type, text, value) => {
   expect(toValue(text, column('x', type))).toBe(value);
 });

@@ -544,6 +544,31 @@ describe('an export', () => {
     await rows('drop table private.indicacoes');
   });
 
+  test('of columns of arrays imports again, whatever the style of dates', async () => {
+    await rows(`
+      create table private.parcelas (
+        tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+        valores numeric(10,2)[], dias date[], horas timestamp[], ate timestamptz[], nomes text[], primary key (tenant_id, id)
+      );
+      select private.isolate('private.parcelas')`);
+    await rows(
+      `insert into private.parcelas (tenant_id, valores, dias, horas, ate, nomes)
+       values ($1, '{99.90,1234.50,null}', '{2026-02-03}', '{"2026-02-03 10:00:00.5"}', '{2026-02-03 10:00:00Z}', '{"a,b",null}')`,
+      [tenant],
+    );
+    const folder = join(root, 'parcelas');
+    const style = (text: string) =>
+      rows(`do $$ begin execute format('alter database %I set datestyle = ${text}', current_database()); end $$`);
+    await style('sql, dmy');
+    expect(await exporting(folder, tenant)).toMatchObject({ code: 0, errors: '' });
+    await style('iso, mdy');
+    const copied = await json(['tenant', 'create', 'Cópia']);
+    expect(await importAll(folder, copied.id)).toMatchObject({ code: 0, errors: '' });
+    const read = 'select id, valores, dias, horas, ate, nomes from private.parcelas where tenant_id = $1';
+    expect(await rows(read, [copied.id])).toEqual(await rows(read, [tenant]));
+    await rows('drop table private.parcelas');
+  });
+
   test('is for its owner alone, and replaces nothing', async () => {
     const folder = join(root, 'private');
     expect((await exporting(folder, BOSQUE)).code).toBe(0);
