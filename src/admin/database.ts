@@ -81,12 +81,22 @@ function toStore(client: pg.Client, isServed = false, close = async () => {}): O
   };
 }
 
-/** The rows of a query as JSON. */
+/** What the types of JSON lack. */
+type Json = {
+  parse(text: string, revive: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
+  /** A value that JSON.stringify writes as this text. */
+  rawJSON(text: string): unknown;
+};
+const { parse, rawJSON } = JSON as unknown as Json;
+
+/** The rows of a query as JSON. A number that JavaScript would write with other digits is one of JSON.rawJSON. */
 export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
   // Without the star, a column named r would be all of the row.
-  const { rows } = await db.query(`select coalesce(json_agg(r.*), '[]') as json from (${sql}) r`, values);
-  const [{ json }] = rows as [{ json: T[] }];
-  return json;
+  const { rows } = await db.query(`select coalesce(json_agg(r.*), '[]')::text as json from (${sql}) r`, values);
+  const [{ json }] = rows as [{ json: string }];
+  return parse(json, (_key, value, { source = '' }) =>
+    typeof value === 'number' && String(value) !== source ? rawJSON(source) : value,
+  ) as T[];
 }
 
 /** The only row of a query. */

@@ -32,7 +32,7 @@ async function importing(content: string, options: Partial<ImportOptions> = {}) 
   const sent: unknown[] = [];
   const query = async (sql: string, values: unknown[] = []) => {
     if (sql.includes('import_rows')) sent.push(...JSON.parse(String(values[2])));
-    return { rows: [{ json: [] }] };
+    return { rows: [{ json: '[]' }] };
   };
   async function* open() {
     yield Buffer.from(content);

@@ -25,6 +25,31 @@ test("a table may have a column with the name of one in the commands' own SQL", 
   expect(await json('show', 'cores', id)).toMatchObject({ id, nome: 'Vermelho', r: 254, t: 1 });
 });
 
+test('a number has all its digits', async () => {
+  await rows(`
+    create table private.cartoes (
+      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+      aluno_id uuid not null, numero bigint not null, saldo numeric, dados jsonb, primary key (tenant_id, id)
+    );
+    select private.isolate('private.cartoes');
+    alter table private.cartoes add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)`);
+  const sql = `insert into private.cartoes (tenant_id, aluno_id, numero, saldo, dados) values ($1, $2, $3, $4, $5) returning id`;
+  const numbers = ['9007199254740993', '0.12345678901234567890', '{"n": 9007199254740995}'];
+  const [{ id } = {}] = await rows(sql, [AURORA, ANA, ...numbers]);
+  const shown = succeed(await ofAurora('show', 'cartoes', String(id)));
+  expect(shown).toMatch(/^numero +9007199254740993\nsaldo +0\.12345678901234567890\ndados +\{"n":9007199254740995\}$/m);
+  const printed = '"numero":9007199254740993,"saldo":0.12345678901234567890,"dados":{"n":9007199254740995}';
+  expect(succeed(await ofAurora('show', 'cartoes', String(id), '--json'))).toContain(printed);
+  expect(succeed(await ofAurora('student', 'data', ANA, '--json'))).toContain('"numero":9007199254740993');
+  expect(succeed(await ofAurora('student', 'data', ANA))).toContain('"saldo": 0.12345678901234567890');
+  expect(await ofAurora('update', 'cartoes', String(id), '--set', 'numero=9007199254740992')).toMatchObject({
+    output: expect.stringMatching(/^Changed .*\nnumero: +9007199254740993 → 9007199254740992\n$/),
+  });
+  const back = succeed(await ofAurora('update', 'cartoes', String(id), '--set', 'numero=9007199254740993', '--json'));
+  expect(back).toBe(`{"id":"${id}","changed":{"numero":{"from":9007199254740992,"to":9007199254740993}}}\n`);
+  await rows('drop table private.cartoes');
+});
+
 test('a table without ids of records can be imported, and its records cannot be found', async () => {
   await rows(`
     create table private.leituras (
