@@ -63,6 +63,7 @@ export function createWriter(
   /** By key: the first line with it, and the records that existed before. */
   const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
   let isEmpty: boolean | undefined;
+  let locked: Promise<unknown> | undefined;
   /** By e-mail or name: the first line that gives it to a record found by id. */
   const given = new Map<string, number>();
   /** The ids that lines give to their records, in lower case. */
@@ -93,6 +94,12 @@ export function createWriter(
       else if (clears) line.fields[name] = null;
     }
     return line;
+  }
+
+  /** Waits for other imports into the table: one that does not see their records would create them once more. */
+  function lock(): Promise<unknown> {
+    const sql = `select pg_advisory_xact_lock(hashtextextended('private.import ' || $1::text || ' ' || $2::text, 0))`;
+    return db.query(sql, [tenant, table]);
   }
 
   /** Replaces references (ids, e-mails or names of other records) by ids. */
@@ -208,6 +215,8 @@ export function createWriter(
   return {
     read,
     write: async (lines) => {
+      locked ??= lock();
+      await locked;
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
       await find(candidates);

@@ -13,6 +13,9 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
+import { readTitles } from '../../src/admin/columns.ts';
+import { createWriter } from '../../src/admin/lines.ts';
+import { readTables, type Table } from '../../src/admin/tables.ts';
 import { ANA, AURORA, AURORA_GYM, BOSQUE, BOSQUE_GYM, useAdmin } from '../helpers/admin.ts';
 import { type Run, runCommand, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
@@ -315,6 +318,24 @@ describe('a file that was imported before', () => {
       ),
     );
     expect(await read()).toHaveLength(2);
+  });
+
+  test('is noticed while that import still runs', async () => {
+    await asAdmin(database().adminUrl, async (db) => {
+      const table = (await readTables(db)).find(({ name }) => name === 'alunos') as Table;
+      const { headers } = readTitles(['nome', 'email'], table.columns);
+      const writer = createWriter(db, table, headers, { tenant, timeZone: 'UTC' });
+      await db.query('begin');
+      await writer.write([writer.read(2, ['Ana', 'ana@x.example'])]);
+      const second = importing(FILE);
+      const waiting = `
+        select from pg_locks l join pg_database d on d.oid = l.database
+         where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`;
+      await vi.waitFor(async () => expect(await rows(waiting)).toHaveLength(1), { timeout: 60_000 });
+      await db.query('commit');
+      expect((await second).errors).toMatch(`line 2: email "Ana@x.example": ${message}\n`);
+    });
+    expect(await read()).toEqual([{ nome: 'Ana', email: 'ana@x.example' }]);
   });
 
   test('is imported again with --allow-duplicates, and in part with --skip-existing', async () => {
