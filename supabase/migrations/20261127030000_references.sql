@@ -217,3 +217,54 @@ as $$
          )
     from private.data_columns(p_table) c;
 $$;
+
+-- An empty value is what an import makes of it. It was equal to any value, so that lines were taken for records that they are not.
+create or replace function private.find_rows(p_tenant_id uuid, p_table regclass, p_columns text[], p_lines jsonb)
+returns table (line integer, id uuid)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_condition text;
+begin
+  select string_agg(
+           format(
+             -- Only an equality alone can be hashed: otherwise each line would be compared with each row.
+             case
+               when c.required or cardinality(p_columns) = 1 or f.fixed is not null then '%1$s'
+               when c.column_default is not null or c.name = 'criado_em' then '(%2$s is null or %1$s)'
+               else '(%2$s is null and r.%3$I is null or %1$s)'
+             end,
+             format(
+               case when c.type = 'text' then 'lower(r.%1$I collate "und-x-icu") = lower(%2$s collate "und-x-icu")' else 'r.%1$I = %2$s' end,
+               c.name, case when f.fixed is null then f.value else format('coalesce(%s, %s)', f.value, f.fixed) end
+             ),
+             f.value, c.name
+           ),
+           ' and '
+         )
+    into v_condition
+    from private.data_columns(p_table) c
+   cross join lateral (
+     select format('(l.value -> ''fields'' ->> %L)::%s', c.name, c.type) as value,
+            case
+              -- Without its literals, types and constants the default calls nothing: it is the same for every row. What a default
+              -- computes, such as an id or a time, is another one each time, and an empty value says nothing about it.
+              when regexp_replace(
+                c.column_default, $re$'(''|[^'])*'|::[\w ."]+(\([\d,]+\))?(\[\])*|\m(true|false|null|array)\M$re$, '', 'gi'
+              ) !~ '[[:alpha:]]' then c.column_default
+            end as fixed
+   ) f
+   where c.name = any (p_columns);
+  return query execute format(
+    'select (l.value ->> ''line'')::integer, r.id from jsonb_array_elements($2) l join %s r on r.tenant_id = $1 and %s',
+    p_table, v_condition
+  ) using p_tenant_id, p_lines;
+exception
+  when data_exception then
+    return; -- A value that no row can have: private.import_rows tells its line.
+end;
+$$;
+comment on function private.find_rows(uuid, regclass, text[], jsonb) is
+  'The ids of a tenant''s records that are as the elements of an array in some columns, ignoring capitals, each with the line of its element; a field that an element lacks is null or the default of its column, and is not compared if that is computed';

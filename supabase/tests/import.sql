@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(20);
+select plan(21);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -172,6 +172,37 @@ select results_eq(
   $$,
   $$ values (2, 'Mensal') $$,
   'a record is found by columns of several types, in any case'
+);
+create table private.pesagens (
+  tenant_id uuid not null references private.tenants (id),
+  id uuid not null default gen_random_uuid(),
+  dia date not null,
+  nota text check (char_length(nota) <= 100),
+  peso numeric(5, 2) default 10.5,
+  visto boolean not null default ('a(' = 'b'),
+  criado_em timestamptz not null default now(),
+  primary key (tenant_id, id)
+);
+select private.isolate('private.pesagens');
+insert into private.pesagens (tenant_id, dia, nota, peso) values
+  ('e0000000-0000-4000-8000-000000000001', '2026-01-01', 'Jejum', 10.5),
+  ('e0000000-0000-4000-8000-000000000001', '2026-01-01', null, 20);
+select results_eq(
+  $$
+    select f.line, p.peso
+      from private.find_rows(
+             'e0000000-0000-4000-8000-000000000001', 'private.pesagens', array['id', 'dia', 'nota', 'peso', 'visto', 'criado_em'], '[
+        {"line": 2, "fields": {"dia": "2026-01-01"}},
+        {"line": 3, "fields": {"dia": "2026-01-01", "nota": "JEJUM"}},
+        {"line": 4, "fields": {"dia": "2026-01-01", "peso": "20", "visto": "false"}},
+        {"line": 5, "fields": {"dia": "2026-01-01", "nota": "Jejum", "peso": "20"}},
+        {"line": 6, "fields": {"dia": "2026-01-01", "nota": "Jejum", "visto": "true"}}
+      ]') f
+      join private.pesagens p on p.id = f.id
+     order by f.line
+  $$,
+  $$ values (3, 10.5), (4, 20) $$,
+  'an empty value is a null or the default, or nothing where the default is computed'
 );
 select is_empty(
   $$
