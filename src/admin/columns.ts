@@ -171,7 +171,7 @@ export function toValue(text: string, { name, type, refers_to }: Column): string
 /** Validates a value, with the API's messages; undefined if it is valid. `mayBeBlank` allows a blank required text. */
 export function checkValue(value: string, column: Column, mayBeBlank = false): Message | undefined {
   const { name, type, required, max_length: maxLength, refers_to } = column;
-  const problem = type === 'jsonb' ? findJsonProblem(value) : findProblem(value);
+  const problem = /^jsonb?$/.test(type) ? findJsonProblem(value) : findProblem(value);
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);

@@ -237,7 +237,12 @@ begin
                else '(%2$s is null and r.%3$I is null or %1$s)'
              end,
              format(
-               case when c.type = 'text' then 'lower(r.%1$I collate "und-x-icu") = lower(%2$s collate "und-x-icu")' else 'r.%1$I = %2$s' end,
+               case
+                 when c.type = 'text' then 'lower(r.%1$I collate "und-x-icu") = lower(%2$s collate "und-x-icu")'
+                 when to_regoperator(format('=(%1$s,%1$s)', c.type)) is not null then 'r.%1$I = %2$s'
+                 -- Types such as json and point have no equality of their own.
+                 else 'to_jsonb(r.%1$I) = to_jsonb(%2$s)'
+               end,
                c.name, case when f.fixed is null then f.value else format('coalesce(%s, %s)', f.value, f.fixed) end
              ),
              f.value, c.name

@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(21);
+select plan(22);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -179,6 +179,9 @@ create table private.pesagens (
   dia date not null,
   nota text check (char_length(nota) <= 100),
   peso numeric(5, 2) default 10.5,
+  dados json check (octet_length(dados::text) <= 100),
+  lugar point,
+  marcas text[] check (cardinality(marcas) <= 10),
   visto boolean not null default ('a(' = 'b'),
   criado_em timestamptz not null default now(),
   primary key (tenant_id, id)
@@ -203,6 +206,22 @@ select results_eq(
   $$,
   $$ values (3, 10.5), (4, 20) $$,
   'an empty value is a null or the default, or nothing where the default is computed'
+);
+insert into private.pesagens (tenant_id, dia, dados, lugar, marcas)
+values ('e0000000-0000-4000-8000-000000000001', '2026-01-02', '{"a": 1}', '(1,2)', '{a}');
+select results_eq(
+  $$
+    select f.line
+      from private.find_rows(
+             'e0000000-0000-4000-8000-000000000001', 'private.pesagens', array['dia', 'dados', 'lugar', 'marcas'], '[
+        {"line": 2, "fields": {"dia": "2026-01-02", "dados": "{\"a\":1}", "lugar": "(1.0,2)", "marcas": "{a}"}},
+        {"line": 3, "fields": {"dia": "2026-01-02", "dados": "{\"a\":2}", "lugar": "(1,2)", "marcas": "{a}"}},
+        {"line": 4, "fields": {"dia": "2026-01-02", "dados": "{\"a\":1}", "lugar": "(1,3)", "marcas": "{a}"}},
+        {"line": 5, "fields": {"dia": "2026-01-02", "dados": "{\"a\":1}", "lugar": "(1,2)", "marcas": "{a,b}"}}
+      ]') f
+  $$,
+  $$ values (2) $$,
+  'also by columns whose types have no equality'
 );
 select is_empty(
   $$

@@ -130,6 +130,8 @@ test.each([
   ['numeric(8,0)', '-0.5', 'must be multiple of 1'],
   ['numeric', '10.239', undefined],
   ['double precision', '0.1', undefined],
+  ['json', '{"a": 1}', undefined],
+  ['json', '{', 'must be JSON'],
 ])('%s takes %s: %s', (type, text, message) => {
   const problem = checkValue(text, column('x', type));
   expect(typeof problem === 'object' ? problem.en : problem).toBe(message);
