@@ -32,9 +32,13 @@ export type OfTenant = { readonly tenant: string };
 
 const TABLES = `
   select t.name, (
-           select json_agg(to_jsonb(c.*) || jsonb_build_object('takes_null', not a.attnotnull) order by a.attnum)
+           select json_agg(
+                    to_jsonb(c.*) || jsonb_build_object('takes_null', not (a.attnotnull or y.typnotnull or c.required))
+                    order by a.attnum
+                  )
              from private.data_columns(t.name) c
              join pg_attribute a on a.attrelid = t.name and a.attname = c.name
+             join pg_type y on y.oid = a.atttypid
          ) as columns
     from private.data_tables() t`;
 

@@ -102,6 +102,36 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
   });
 });
 
+test('a column has the default of its domain, and takes no null if that takes none', async () => {
+  await rows(`
+    create domain private.moeda as text default 'BRL' check (char_length(value) <= 3);
+    create domain private.preco as numeric(5, 2) not null default 10;
+    create domain private.nota as private.preco;
+    create domain private.codigo as text not null check (char_length(value) <= 10);
+    create table private.tarifas (
+      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
+      codigo private.codigo, moeda private.moeda, preco private.preco, nota private.nota, extra private.preco default 1,
+      primary key (tenant_id, id)
+    );
+    select private.isolate('private.tarifas')`);
+  const file = join(tmpdir(), `tarifas-${process.pid}.csv`);
+  onTestFinished(() => rmSync(file));
+  writeFileSync(file, 'codigo,moeda,preco,nota,extra\na,,,,\nb,USD,20,30,2\n');
+  expect(await ofAurora('import', 'tarifas', file)).toMatchObject({ code: 0, errors: '' });
+  const read = 'select codigo, moeda, preco::text, nota::text, extra::text from private.tarifas order by codigo';
+  expect((await rows(read)).map((row) => Object.values(row))).toEqual([
+    ['a', 'BRL', '10.00', '10.00', '1.00'],
+    ['b', 'USD', '20.00', '30.00', '2.00'],
+  ]);
+  writeFileSync(file, 'codigo,moeda\n,BRL\n');
+  expect((await ofAurora('import', 'tarifas', file)).errors).toMatch(/^line 2: codigo is required\n/);
+  const [{ id }] = await json('find', 'tarifas', 'a');
+  const set = ['codigo=', 'preco='];
+  expect(await failure('update', 'tarifas', id, '--set', ...set)).toMatchObject({
+    error: 'codigo is required\npreco is required',
+  });
+});
+
 describe('find', () => {
   test('lists the records with a text in any column, ignoring capitals and accents', async () => {
     expect(await ofAurora('find', 'alunos', 'ÁNA ALVES')).toEqual({
