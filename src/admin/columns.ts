@@ -52,6 +52,8 @@ const LOCAL_TIME = /^timestamp(\(\d\))? without time zone$/;
 /** A type whose numbers have at most two decimals, so that a point before three digits separates thousands. */
 const SHORT_TYPE = /^(smallint|integer|bigint|numeric\(\d+,[0-2]\))$/;
 const GROUPED = /^-?\d{1,3}(\.\d{3})+$/;
+const DECIMAL_COMMA = /^-?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?$/;
+const GROUPED_BY_COMMAS = /^-?\d{1,3}(,\d{3})+(\.\d+)?$/;
 
 const NUMBER = /^(-?\d+(\.\d+)?([eE][+-]?\d+)?|NaN|-?Infinity)$/;
 const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
@@ -238,10 +240,8 @@ export function inZone(text: string, { type }: Column, timeZone: string): string
 /** Reads `R$ 1.234,56` and `1234.56`. */
 function toNumber(text: string, type: string): string {
   const digits = text.replace(/R\$|\s/g, '');
-  const [point, comma] = [digits.lastIndexOf('.'), digits.lastIndexOf(',')];
-  const isCommaDecimal = comma > point && digits.indexOf(',') === comma;
-  if (isCommaDecimal) return digits.replaceAll('.', '').replace(',', '.');
-  if (comma >= 0) return digits.replaceAll(',', '');
+  if (DECIMAL_COMMA.test(digits)) return digits.replaceAll('.', '').replace(',', '.');
+  if (GROUPED_BY_COMMAS.test(digits)) return digits.replaceAll(',', '');
   const isGrouped = GROUPED.test(digits) && (SHORT_TYPE.test(type) || digits !== text || /\..*\./.test(digits));
   return isGrouped ? digits.replaceAll('.', '') : digits;
 }

@@ -84,6 +84,15 @@ test.each([
   ['numeric(8,3)', 'R$\u00a01.234', '1234'],
   ['numeric', '-99,90', '-99.90'],
   ['integer', '1.234.567', '1234567'],
+  ['integer', '1,234,567', '1234567'],
+  ['numeric', '1234,5', '1234.5'],
+  ['numeric', '1,234,567.5', '1234567.5'],
+  ['numeric', '1,5E+3', '1.5E+3'],
+  // No number: checkValue refuses it.
+  ['numeric', '99.9,00', '99.9,00'],
+  ['numeric', '1,2.3', '1,2.3'],
+  ['numeric', '1234.567,8', '1234.567,8'],
+  ['integer', '1,2,3', '1,2,3'],
   ['double precision', '1e+20', '1e+20'],
   ['text', ' 1,5 ', ' 1,5 '],
   ['numeric(10,2)[]', '{1.50,2.00}', '{1.50,2.00}'],
@@ -132,6 +141,11 @@ test.each([
   ['double precision', '0.1', undefined],
   ['json', '{"a": 1}', undefined],
   ['json', '{', 'must be JSON'],
+  ['numeric', '99.9,00', 'must be a number, as 1234.56 or 1.234,56'],
+  ['numeric', '1,2.3', 'must be a number, as 1234.56 or 1.234,56'],
+  ['numeric', '1234.567,8', 'must be a number, as 1234.56 or 1.234,56'],
+  ['numeric', '1,2,3', 'must be a number, as 1234.56 or 1.234,56'],
+  ['integer', '1.23,456', 'must be an integer'],
 ])('%s takes %s: %s', (type, text, message) => {
   const problem = checkValue(text, column('x', type));
   expect(typeof problem === 'object' ? problem.en : problem).toBe(message);
