@@ -220,7 +220,12 @@ async function run(db: Database, script: Script): Promise<void> {
     try {
       await db.query(sql);
     } catch (error) {
-      throw toMigrationError(script, error, begin);
+      const failure = toMigrationError(script, error, begin);
+      if (await hasCommitted(db, before)) {
+        failure.message +=
+          '\n  It has also ended the transaction that it runs in: remove its commit, and undo what it has committed';
+      }
+      throw failure;
     }
   }
   if ((await currentTransaction(db)) !== before) {
@@ -252,6 +257,16 @@ export function splitStatements(script: string): { sql: string; begin: number }[
 async function currentTransaction(db: Database): Promise<string> {
   const { rows } = await db.query('select pg_current_xact_id()::text as id');
   return (rows as [{ id: string }])[0].id;
+}
+
+/** Whether a failed script had committed the transaction in which it began. */
+async function hasCommitted(db: Database, transaction: string): Promise<boolean> {
+  // A transaction that has failed takes no query. Outside of one this fails.
+  await db.query('rollback and chain').catch(() => {});
+  const sql = `select pg_xact_status($1::text::xid8) = 'committed' as yes`;
+  // If the connection is lost, the error of the script says so.
+  const { rows } = await db.query(sql, [transaction]).catch(() => ({ rows: [] }));
+  return (rows as { yes: boolean | null }[])[0]?.yes === true;
 }
 
 /** `file:line:column: message` with the notes of Postgres; without line and column if the error has no position. */

@@ -94,6 +94,14 @@ describe('migrations', () => {
     },
   );
 
+  test.each(['commit', 'commit; begin'])('that fail after %s say that something was committed', async (end) => {
+    const broken = { '21991231000000_broken.sql': `create table private.half ();\n${end};\nselect 1 / 0;` };
+    await expect(apply(broken)).rejects.toThrow(
+      /_broken\.sql: division by zero \(22012\)\n {2}It has also ended the transaction .*: remove its commit, and undo what/,
+    );
+    await apply({ '21991231000000_broken.sql': 'drop table private.half;' });
+  });
+
   test('are refused when an applied one is older than the first one', async () => {
     await db.exec(`insert into supabase_migrations.schema_migrations (version) values ('20261121080000')`);
     await expect(apply({})).rejects.toThrow(
