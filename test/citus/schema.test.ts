@@ -267,6 +267,14 @@ describe('a distributed database that is changed', () => {
       created: { alunos: 0 },
       skipped: { alunos: 1 },
     });
+    writeFileSync(file, 'titulo,ordem,ativo\nSono,9,\n');
+    for (const created of [1, 0]) {
+      const { output } = await admin('import', 'anamnese_secoes', file, '--tenant', id, '--skip-existing');
+      expect(JSON.parse(output)).toMatchObject({ created: { anamnese_secoes: created } });
+    }
+    expect(await admin('import', 'anamnese_secoes', file, '--tenant', id)).toMatchObject({ code: 1 });
+    const secoes = "delete from private.anamnese_secoes where titulo = 'Sono'";
+    await asAdmin(copy.adminUrl, (db) => db.query(secoes));
     writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
     const again = await admin('import', 'academias', file, '--tenant', id, '--allow-duplicates');
     expect(JSON.parse(again.errors).lines).toMatchObject([
@@ -309,13 +317,25 @@ describe('a distributed database that is changed', () => {
       const sql = `
         create table private.exercicios (
           tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-          treino_id uuid not null, primary key (tenant_id, id)
+          treino_id uuid not null, depois_de uuid, primary key (tenant_id, id)
         );
         select private.isolate('private.exercicios');
+        alter table private.exercicios add foreign key (tenant_id, depois_de) references private.exercicios (tenant_id, id);
         alter table private.exercicios add foreign key (tenant_id, treino_id) references private.treinos (tenant_id, id);`;
       await runScript(db, { file: 'exercicios.sql', sql });
       await distribute(db);
       await db.query('insert into private.exercicios (tenant_id, treino_id) select tenant_id, id from private.treinos');
+      // Another student's exercise follows one of this student's.
+      await db.query(
+        `insert into private.exercicios (tenant_id, treino_id, depois_de)
+         select t.tenant_id, t.id, e.id
+           from private.treinos t
+           join private.exercicios e on e.tenant_id = t.tenant_id
+           join private.treinos f on f.tenant_id = t.tenant_id and f.id = e.treino_id
+          where t.tenant_id = $1 and t.aluno_id <> $2 and f.aluno_id = $2
+          limit 1`,
+        student,
+      );
       const { rows } = await db.query('select private.student_data($1, $2) as data', student);
       expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}], exercicios: [{}, {}] });
       await db.query('select private.erase_student($1, $2)', student);
