@@ -75,7 +75,10 @@ begin
   select v_data || jsonb_build_object('idempotency_keys', coalesce(jsonb_agg(to_jsonb(i) - 'tenant_id'), jsonb '[]'))
     into v_data
     from private.idempotency_keys i
-   where i.tenant_id = p_tenant_id and i.response ->> 'id' = any (v_all_ids);
+   where i.tenant_id = p_tenant_id
+     and i.response ->> 'id' = any (v_all_ids)
+     -- A number may be the id of somebody else's row in another table. An erasure deletes such a response too.
+     and private.to_uuid(i.response ->> 'id') is not null;
   return v_data || jsonb_build_object('changes', v_all_changes);
 end;
 $$;

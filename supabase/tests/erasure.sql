@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(25);
+select plan(27);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -142,6 +142,28 @@ insert into private.medidas (tenant_id, ficha_id) select f.tenant_id, f.id from 
 insert into private.avisos (tenant_id, ficha_id, aluno_id) select f.tenant_id, f.id, f.aluno_id from private.fichas f;
 insert into private.fichas (tenant_id, aluno_id, parceiro_id)
 values ('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001');
+-- A table with numbers for ids, and a response with one of them.
+create table private.senhas (
+  tenant_id uuid not null references private.tenants (id),
+  id integer not null,
+  aluno_id uuid not null,
+  primary key (tenant_id, id)
+);
+select private.isolate('private.senhas');
+alter table private.senhas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id);
+insert into private.senhas
+values ('e0000000-0000-4000-8000-000000000002', 7, 'e3000000-0000-4000-8000-000000000001');
+insert into private.idempotency_keys (tenant_id, key, request_hash, response)
+values ('e0000000-0000-4000-8000-000000000002', 'sete', sha256('test'), '{"id": 7}');
+select is(
+  (select array_agg(k.value ->> 'key' order by k.value ->> 'key')
+     from jsonb_array_elements(
+            private.student_data('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001') -> 'idempotency_keys'
+          ) k
+    where k.value ->> 'key' in ('Ana', 'sete')),
+  array['Ana'],
+  'the data of a student has no response that may be of somebody else'
+);
 select results_eq(
   $$ select key, jsonb_array_length(value) from
        jsonb_each(private.student_data('e0000000-0000-4000-8000-000000000002', 'e3000000-0000-4000-8000-000000000001'))
@@ -161,6 +183,10 @@ select is(
     where e.name = 'private.fichas'),
   2::bigint,
   'a table of later is erased from too'
+);
+select is_empty(
+  $$ select from private.idempotency_keys i where i.tenant_id = 'e0000000-0000-4000-8000-000000000002' and i.key in ('Ana', 'sete') $$,
+  'and no kept response is left that may be of its rows'
 );
 select is(
   (select count(*) from private.medidas m where m.tenant_id = 'e0000000-0000-4000-8000-000000000002'),
