@@ -142,6 +142,9 @@ async function start(options: ServerOptions, stopping: AbortSignal): Promise<Run
   }
 }
 
+/** A line of the server itself: those with a client's text begin with the prefix of a session, or with a tab. */
+const SMART_SHUTDOWN = /^LOG: {2}received smart shutdown request$/m;
+
 function launch(options: ServerOptions, file: string, args: readonly string[], stopping?: AbortSignal): Run {
   const { folder, programs, temporary = '', onOutput = () => {} } = options;
   const { command, user } = toLauncher(dirname(folder), programs);
@@ -155,7 +158,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const write = (text: string) => {
     run.log = (run.log + text).slice(-LOG_LENGTH);
     // After a SIGTERM Postgres refuses new sessions, and waits for the end of the gateway's, which do not end by themselves.
-    if (run.log.includes('received smart shutdown request')) stop();
+    if (SMART_SHUTDOWN.test(run.log)) stop();
     onOutput(text);
   };
   const end = () => {
