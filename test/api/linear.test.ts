@@ -155,6 +155,7 @@ const requests: readonly Row[] = [
     (size) =>
       request('OPTIONS', '/v1/alunos', {
         Origin: 'https://panel.example',
+        'Access-Control-Request-Method': 'GET',
         'Access-Control-Request-Headers': fill(size, 'a,'),
       }),
   ],
@@ -279,7 +280,7 @@ async function importFile(file: Iterable<string>): Promise<void> {
   async function* toBytes() {
     for (const piece of file) yield Buffer.from(piece);
   }
-  const db = { query: async () => ({ rows: [{ json: [] }] }) };
+  const db = { query: async () => ({ rows: [{ json: '[]' }] }) };
   const source = { table: 'alunos', name: 'file', open: toBytes };
   try {
     await importSource(db, TABLE, source, { tenant: 'tenant', timeZone: 'UTC', encoding: 'utf-8' });
