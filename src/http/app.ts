@@ -37,7 +37,7 @@ export function createApp(parts: AppParts): Express {
   const allowOrigins = createCors(corsOrigins);
   app.use(contexts, createRefusal(allowOrigins));
   app.use(serveOwn(operational));
-  app.use(allowOrigins, answerPreflight(corsOrigins));
+  if (corsOrigins.length > 0) app.use(allowOrigins, answerPreflight);
   if (docs) app.use(serveOwn([docs]));
   if (limitNetworks) app.use(limitNetworks);
   if (mcp) app.use(serveOwn([mcp(run)]));
@@ -133,11 +133,9 @@ function createCors(origins: readonly string[]): RequestHandler {
 }
 
 /** Answers preflight requests, which have both headers (Fetch, 3.3.2). Any other OPTIONS is a request as the others are. */
-function answerPreflight(origins: readonly string[]): RequestHandler {
-  return ({ method, headers }, res, next) => {
-    const isPreflight =
-      method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
-    if (isPreflight && origins.length > 0) sendText(res, { status: 204, headers: {}, body: undefined });
-    else next();
-  };
-}
+const answerPreflight: RequestHandler = ({ method, headers }, res, next) => {
+  const isPreflight =
+    method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;
+  if (isPreflight) sendText(res, { status: 204, headers: {}, body: undefined });
+  else next();
+};
