@@ -219,7 +219,7 @@ describe('a gateway of two workers', () => {
       answered += 1;
       return statusOf(answer);
     });
-    await waitFor(() => expect(answered).toBe(3));
+    await waitFor(() => expect(answered).toBeGreaterThan(2));
     process.kill(victim, 'SIGKILL');
     expect(await Promise.all(answers)).toEqual([200, 200, 200, 200]);
     await areServing(1, from);
