@@ -58,6 +58,7 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
 function simplifyChoice(schema: Schema): Source {
   const keyword = schema.oneOf ? 'oneOf' : 'anyOf';
   const { [keyword]: choices = [], ...own } = schema;
+  if (choices.length === 0) return schema;
   const allOf = (...parts: readonly object[]) => ({ ...own, allOf: [...(own.allOf ?? []), ...parts] });
   const choose = (known: object, cases: readonly { readonly when: object; readonly choice: Schema }[]) =>
     allOf({ if: known, else: known }, ...cases.map(({ when, choice }) => ({ if: { not: when }, else: choice })));
