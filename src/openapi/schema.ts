@@ -287,7 +287,9 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
     if (!Array.isArray(parts) || !Array.isArray(choices)) continue;
     schema[keyword] = choices.map((choice, index) => {
       const { $ref } = parts[index] ?? {};
-      if (typeof $ref !== 'string' || readTags(choice, name).length > 0) return choice;
+      const property = readProperties(choice).properties[name] ?? {};
+      const isHidden = isResponseOnly(property) || isRequestOnly(property);
+      if (typeof $ref !== 'string' || isHidden || readTags(choice, name).length > 0) return choice;
       const own = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
       return { allOf: [choice, toTagged(name, own.length > 0 ? own : [readReference($ref).at(-1)])] };
     });

@@ -233,6 +233,21 @@ test('a discriminator chooses by its mapping, or by the names of schemas', async
   expect([...allowed, ...forbidden].filter((value) => isValid(value))).toEqual(allowed);
 });
 
+test('a discriminator that is only read chooses nothing in a request', () => {
+  const Cat = { type: 'object', required: ['kind'], properties: { kind: { type: 'string', readOnly: true } } };
+  const schema = {
+    oneOf: [{ $ref: '#/components/schemas/Cat' }],
+    minProperties: 0,
+    discriminator: { propertyName: 'kind' },
+  };
+  const document = { openapi: '3.1.0', components: { schemas: { Cat } } } as never;
+  const [request, answer] = (['request', 'answer'] as const).map((use) =>
+    compileSchema(createAjv(), createConverter(use, document)(schema)),
+  );
+  expect([request?.({}), request?.({ kind: 'Cat' })]).toEqual([true, false]);
+  expect([answer?.({}), answer?.({ kind: 'Cat' }), answer?.({ kind: 'Dog' })]).toEqual([false, true, false]);
+});
+
 test.each([
   [{ $ref: '#/components/schemas/Id', maxLength: 36 }, 'text', 'string', { format: 'uuid', maxLength: 36 }],
   [{ $ref: '#/components/schemas/Count', maximum: 100 }, 'text', 'integer', { minimum: 0, maximum: 100 }],
