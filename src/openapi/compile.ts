@@ -131,8 +131,8 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
   ]);
   const { schemas, definitions } = writeSchemas(roots, SHARED);
   ajv.addSchema({ $id: SHARED, $defs: definitions });
-  // Compile each definition once; Ajv would compile it for each operation. The last ones first: the others contain them.
-  for (const name of Object.keys(definitions).reverse()) ajv.getSchema(`${SHARED}#/$defs/${name}`);
+  // Compile each definition once; Ajv would compile it for each operation, and those within it recursively.
+  for (const name of Object.keys(definitions)) ajv.getSchema(`${SHARED}#/$defs/${name}`);
   const written = schemas.values();
   const next = () => written.next().value as Schema;
   return operations.map((operation) => {

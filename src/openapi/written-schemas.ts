@@ -18,7 +18,7 @@ type Source = Record<string, unknown>;
 
 /**
  * Writes schemas for a validator, without annotations. No two places share an object: a schema that is used several times, or
- * within itself, is in the definitions, to which references with `base` lead.
+ * within itself, is in the definitions, to which references with `base` lead; each after those within it.
  */
 export function writeSchemas(roots: readonly Schema[], base: string) {
   const uses = new Map<unknown, number>();
@@ -46,9 +46,26 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
     return { ...mapChildren('schema', kept, (_kind, part) => write(part)), ...structuredClone(data) };
   };
   const schemas = roots.map(write);
-  const definitions: Record<string, object> = {};
-  for (const [schema, name] of named) definitions[name] = writeHere(written.get(schema) as Source);
-  return { schemas, definitions };
+  const definitions = new Map<unknown, object>();
+  for (const schema of named.keys()) definitions.set(schema, writeHere(written.get(schema) as Source));
+  const ordered = innerFirst(roots, (schema) => written.get(schema) ?? {}).filter((schema) => named.has(schema));
+  return {
+    schemas,
+    definitions: Object.fromEntries(ordered.map((schema) => [named.get(schema), definitions.get(schema)])),
+  };
+}
+
+/** All schemas, each after those within it, unless they contain each other. Not recursive: they form long chains. */
+function innerFirst(roots: readonly unknown[], read: (schema: unknown) => Source): unknown[] {
+  const ordered = new Set<unknown>();
+  const entered = new Set<unknown>();
+  const open = [...roots];
+  for (let schema = open.at(-1); open.length > 0; schema = open.at(-1)) {
+    if (entered.has(schema)) ordered.add(open.pop());
+    else mapChildren('schema', read(schema), (_kind, part) => !entered.has(part) && open.push(part));
+    entered.add(schema);
+  }
+  return [...ordered];
 }
 
 /**

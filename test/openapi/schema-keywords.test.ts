@@ -6,6 +6,7 @@ import { toPlainIntegers } from '../../src/api/request.ts';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { ANNOTATIONS, createConverter, formOf, scalarOf } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
+import { documentOf, jsonBody } from '../helpers/api.ts';
 
 // Every keyword of a schema that is served: what it allows is taken, and what it forbids is refused.
 
@@ -203,6 +204,27 @@ test.each([
   ]);
   const values = JSON.parse(JSON.stringify([null, 1, 9, 'cat', 'dog', 'cow', [], ...objects]));
   expect(values.filter((value: unknown) => isValid(value))).toEqual(values.filter((value: unknown) => expected(value)));
+});
+
+test('a long chain of schemas is compiled, in whatever order they are found', async () => {
+  const ref = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
+  const schemas = Array.from({ length: 500 }, (_, n) => [
+    `S${n}`,
+    { type: 'object', properties: { a: { type: 'string' }, ...(n > 0 ? { within: ref(n - 1) } : {}) } },
+  ]);
+  const body = { type: 'object', properties: Object.fromEntries(schemas.map(([name], n) => [name, ref(n)])) };
+  const document = documentOf(jsonBody(body));
+  const components = {
+    ...document.components,
+    schemas: { ...document.components?.schemas, ...Object.fromEntries(schemas) },
+  };
+  const { validators } = await compile({ ...document, components });
+  const isValid = (S2: object) =>
+    validators.get('um')?.every((check) => check({ path: {}, query: {}, header: {}, cookie: {}, requestBody: { S2 } }));
+  expect([isValid({ within: { within: { a: 'b' } } }), isValid({ within: { within: { a: 1 } } })]).toEqual([
+    true,
+    false,
+  ]);
 });
 
 test('a discriminator chooses by its mapping, or by the names of schemas', async () => {
