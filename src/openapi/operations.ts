@@ -418,7 +418,7 @@ class OperationReader {
 
   /** Whether every record of the list has an id. */
   #hasIds({ status }: Operation): boolean {
-    return readProperties(itemsOf(this.#schemaOf(status) ?? {}) ?? {}).required.includes('id');
+    return requires(itemsOf(this.#schemaOf(status) ?? {}) ?? {}, 'id');
   }
 
   #readInput(source: Parameter, index: number): Input[] {
@@ -584,6 +584,13 @@ function hasShapes({ additionalProperties: others, allOf = [], anyOf = [], oneOf
     [...anyOf, ...oneOf].some(isShape) ||
     (nesting <= MAX_NESTING && allOf.some((part) => hasShapes(part, nesting + 1)))
   );
+}
+
+/** Whether all objects of a schema have a property, whichever of its shapes they have. */
+function requires(schema: Schema, name: string): boolean {
+  const choices = schema.oneOf ?? schema.anyOf ?? [];
+  const isInEach = choices.length > 0 && choices.every((choice) => requires(choice, name));
+  return isInEach || readProperties(schema).required.includes(name);
 }
 
 /** The properties that an answer omits where they are null: they are neither required nor nullable. */

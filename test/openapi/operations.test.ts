@@ -79,6 +79,21 @@ test.each([
   expect((await compile(changedSchema)).operations.get('listarAcademias')?.returns).toBe(returns);
 });
 
+test('`after` takes records of several shapes, if each has an id', async () => {
+  const record = (required: string[]) => ({ type: 'object', required, properties: { id: { type: 'string' } } });
+  const list = (...shapes: object[]) =>
+    changed((o) => {
+      const { content } = o.responses['200'] as OpenAPIV3.ResponseObject;
+      Object.assign(content?.['application/json'] ?? {}, {
+        schema: { type: 'array', items: { oneOf: shapes } },
+        examples: {},
+      });
+    });
+  const { operations } = await compile(list(record(['id']), { allOf: [record(['id'])] }));
+  expect(operations.get('listarAcademias')?.page?.after).toBeDefined();
+  await expect(compile(list(record(['id']), record([])))).rejects.toThrow('the records must have the property id');
+});
+
 test('a field of a body that is only read is no argument', async () => {
   const properties = { id: { type: 'string', readOnly: true }, p_nome: { type: 'string' } };
   const schema = { type: 'object', additionalProperties: false, properties };
