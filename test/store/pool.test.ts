@@ -93,7 +93,8 @@ describe('reads', () => {
     batch = {};
     expect(await Promise.all(names(8).map((name) => read(0, name)))).toEqual(names(8));
     expect(await other).toBe('other');
-    expect(open.map(({ writes }) => writes.length)).toEqual([1, 1]);
+    // On a busy machine a third connection may have been opened.
+    expect(open.flatMap(({ writes }) => writes.length || [])).toEqual([1, 1]);
   });
 
   test('that share a connection are answered in their order', async () => {
