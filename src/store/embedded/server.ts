@@ -177,8 +177,8 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   return run;
 }
 
-/** Log lines without the reason of an end: those of sessions, and of normal work. */
-const OTHER = /^(session|LOG|WARNING|HINT|STATEMENT):|^$/;
+/** Log lines without the reason of an end: those of sessions, of normal work, and what follows the first line of a message. */
+const OTHER = /^(session|LOG|WARNING|HINT|STATEMENT):|^\t|^$/;
 const REASON = /(?:FATAL|PANIC|DETAIL|error): +/;
 
 /** The error of a program that has ended, with the reason from its log. */
