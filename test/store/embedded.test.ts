@@ -333,6 +333,12 @@ describe('a gateway', () => {
     ['SIGTERM', 'exit code 0'],
   ] as const)('starts a server again that was ended by %s, and loses nothing acknowledged', async (signal, reason) => {
     const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
+    // Postgres logs its end with several lines.
+    const sleeping = runSql(toUrl(dataDir, 'postgres'), 'do $$ begin perform pg_sleep(600); end $$').catch(() => {});
+    await waitFor(async () => {
+      const sql = `select from pg_stat_activity where wait_event = 'PgSleep'`;
+      expect(await runSql(toUrl(dataDir, 'postgres'), sql)).toHaveLength(1);
+    });
     const acknowledged = await underLoad(gateway.origin, async () => {
       process.kill(server, signal);
       await waitFor(async () => {
@@ -340,6 +346,7 @@ describe('a gateway', () => {
         expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
       });
     });
+    await sleeping;
     await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
     expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
   });
