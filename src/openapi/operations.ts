@@ -4,7 +4,7 @@ import { type Mistake, readApiRoot } from './document.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
 import { EXPRESSIONS, isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
-import { find, follow, type Place, readReference } from './pointer.ts';
+import { follow, type Place } from './pointer.ts';
 import {
   allowsOnlyObjects,
   createConverter,
@@ -288,9 +288,11 @@ class OperationReader {
       for (const [name, source] of Object.entries(response.links ?? {})) {
         const { operationId, operationRef, parameters = {} } = source as OpenAPIV3.LinkObject;
         const target = operationId === undefined ? undefined : operations.get(operationId);
-        const isElsewhere = operationRef !== undefined && !operationRef.startsWith('#');
-        const isKnown = operationRef === undefined ? target : this.#hasPlace(operationRef);
-        if (!isElsewhere && !isKnown && isWhole) {
+        const $ref = operationRef?.startsWith('#') ? operationRef : undefined;
+        const isMissing = $ref
+          ? follow<unknown>(this.#document, { $ref }) === undefined
+          : operationRef === undefined && !target;
+        if (isMissing && isWhole) {
           const place = ['responses', status, 'links', name];
           this.mistake('a link to no operation', place, name, operationRef ?? operationId ?? 'no operation');
         }
@@ -332,10 +334,6 @@ class OperationReader {
       if (isMissing) this.mistake('a parameter in path that the path does not have', [], name);
     }
     if (OWN_PATHS.includes(route)) this.mistake("a path of the gateway's own", [], route);
-  }
-
-  #hasPlace(reference: string): boolean {
-    return find(this.#document, readReference(reference)).node !== undefined;
   }
 
   get #parameters(): readonly Parameter[] {
