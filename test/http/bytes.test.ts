@@ -225,9 +225,9 @@ describe('a connection', () => {
     const slowly = await start({ store: slow, deadlineMs: 600_000 });
     const { socket, read } = await open(slowly);
     socket.write(get('/alunos?limit=1') + get('/alunos?limit=2') + get('/nada') + get('/alunos?limit=3'));
-    await waitFor(() => expect(slow.calls).toHaveLength(1));
+    await waitFor(() => expect(ends).toHaveLength(1));
     const other = isServing(slowly);
-    await waitFor(() => expect(slow.calls).toHaveLength(2));
+    await waitFor(() => expect(ends).toHaveLength(2));
     const end = (call: number) => ends[call]?.({ json: '[]', count: 0 });
     end(1);
     await other;
@@ -236,7 +236,7 @@ describe('a connection', () => {
       [2, 4],
     ] as const) {
       end(call);
-      await waitFor(() => expect(slow.calls).toHaveLength(next));
+      await waitFor(() => expect(ends).toHaveLength(next));
     }
     end(3);
     await waitFor(() => expect(statusesOf(read())).toEqual([200, 200, 404, 200]));
