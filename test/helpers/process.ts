@@ -1,6 +1,7 @@
 // The gateway, and other servers, in processes of their own.
 
 import { type ChildProcess, type StdioOptions, spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -185,11 +186,15 @@ export function waitForAnswer(url: string, child: ChildProcess, headers: Record<
   return untilReady(child, async () => (await fetch(url, { headers })).status !== 503);
 }
 
-/** Finds a port that nobody listens on now. */
+/** Finds a port that nobody listens on. The system gives none of this range to others, so the port stays free. */
 export async function findPort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as { port: number };
+  const port = randomInt(10_000, 32_768);
+  const server = createServer().listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch {
+    return findPort();
+  }
   server.close();
   await once(server, 'close');
   return port;
