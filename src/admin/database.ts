@@ -6,7 +6,8 @@ import { readDatabaseUrl } from '../database-url.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
 import { reachServer, toContent } from '../store/open.ts';
-import { connectToPrimary, describeServers } from '../store/postgres/servers.ts';
+import { describeServers } from '../store/postgres/client.ts';
+import { connectToPrimary } from '../store/postgres/servers.ts';
 import { t, translate } from './language.ts';
 
 /** The database cannot be reached. */

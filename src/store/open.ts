@@ -153,6 +153,9 @@ export type Pending =
 const IS_WORKER = `
 select to_regnamespace('private') is not null and to_regclass('supabase_migrations.schema_migrations') is null as "isWorker"`;
 
+const INSUFFICIENT_PRIVILEGE = '42501';
+const MAY_NOT_READ = 'the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates';
+
 /** Finds the missing migrations of the configured store. Changes nothing. Throws OperatorError if it cannot be opened. */
 export async function inspectMigrations({ store, deadlineMs }: Config, folder: string): Promise<Pending> {
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
@@ -169,7 +172,7 @@ export async function inspectMigrations({ store, deadlineMs }: Config, folder: s
 
 async function inspectDatabase(url: string, deadlineMs: number, folder: string): Promise<Pending> {
   const migrations = readMigrations(folder);
-  const { connectToPrimary, needsPrivilege } = await import('./postgres/servers.ts');
+  const { connectToPrimary } = await import('./postgres/servers.ts');
   let client: pg.Client | undefined;
   try {
     client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: deadlineMs });
@@ -179,12 +182,8 @@ async function inspectDatabase(url: string, deadlineMs: number, folder: string):
     return missing.length > 0 ? { missing, byStart: false } : { applied: migrations.length };
   } catch (error) {
     if (error instanceof OperatorError) throw error;
-    if (needsPrivilege(error)) {
-      return {
-        unknown: 'the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates',
-      };
-    }
-    return { unknown: 'the store cannot be asked' };
+    const mayNotRead = (error as NodeJS.ErrnoException).code === INSUFFICIENT_PRIVILEGE;
+    return { unknown: mayNotRead ? MAY_NOT_READ : 'the store cannot be asked' };
   } finally {
     await client?.end().catch(() => {});
   }

@@ -366,16 +366,15 @@ test('two connections stay open however long nobody calls, those that were used 
 });
 
 test('a pool of one connection keeps one, even if another was opened because the first seemed to stall', async () => {
-  const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: openSocket };
-  const second = Promise.withResolvers<void>();
-  let attempts = 0;
-  const verify = async () => {
-    attempts += 1;
-    if (attempts === 1) return second.promise;
-    second.resolve();
-    await waitFor(() => expect(pool.size.open).toBe(1));
+  /** The first one connects when there is a second one, and that when the first is open. */
+  const stream = () => {
+    const [socket, isFirst] = [openSocket(), sockets.length === 1];
+    const connect = socket.connect.bind(socket) as (...args: unknown[]) => Socket;
+    const isDue = () => expect(isFirst ? sockets.length > 1 : pool.size.open > 0).toBe(true);
+    return Object.assign(socket, { connect: (...args: unknown[]) => void waitFor(isDue).then(() => connect(...args)) });
   };
-  pool = new Pool({ config, openMs: 20_000, max: 1, idleMs: 20, verify });
+  const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream };
+  pool = new Pool({ config, openMs: 20_000, max: 1, idleMs: 20 });
   expect(await read(0, 'served')).toBe('served');
   await waitFor(() => expect(sockets.filter(({ destroyed }) => !destroyed)).toHaveLength(1));
   expect(sockets.length).toBeGreaterThan(1);

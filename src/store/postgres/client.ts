@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
-import type { ClientConfig } from '../../database-url.ts';
+import type { ClientConfig, DatabaseAddress } from '../../database-url.ts';
 
 /** Parts of pg's connections that its types leave out. */
 type ClientConnection = pg.Connection & {
@@ -126,4 +126,21 @@ function insistOnBinding(connection: pg.Connection): void {
     isProven = true;
   });
   connection.on('authenticationOk', () => isProven || refuse());
+}
+
+/** Names the servers and the database, without a password. */
+export function describeServers({ servers }: DatabaseAddress): string {
+  const clients = servers.map(({ config }) => new pg.Client(config));
+  return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
+}
+
+/** This machine. */
+const LOCAL = /^(\/|localhost$|127\.|::1$)/;
+
+/** The first server to which rows travel over a network in plain text, without anybody having asked for that. */
+export function findPlainText({ servers }: DatabaseAddress): string | undefined {
+  return servers.find(({ config }) => {
+    const { host, ssl } = new pg.Client(config);
+    return config.ssl === undefined && !ssl && !LOCAL.test(host);
+  })?.name;
 }

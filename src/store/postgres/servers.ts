@@ -2,7 +2,6 @@
 // and at once when a call fails. A database with one server of any role is not looked at.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import pg from 'pg';
 import type { ClientConfig, DatabaseAddress } from '../../database-url.ts';
 import { within } from '../../deadline.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
@@ -29,48 +28,39 @@ const PAUSE_MS = 20;
 const LOOK_MS = 1_000;
 
 /** What a server reports about itself. */
-type State = {
-  readonly isInRecovery: boolean;
-  /** Grows with each promotion; 0 for a standby. */
-  readonly timeline: number;
-  /** The system identifier, which a primary and its standbys share; undefined if the login may not read it. */
-  readonly system?: string;
-  /** Identifies the running server, also behind a pooler; another one after a restart. */
-  readonly instance: string;
-  readonly isReadOnly: boolean;
-};
+type State = Pick<Server, 'timeline' | 'instance' | 'isReadOnly'>;
 
-const INSTANCE = `
-  concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port()) as instance`;
 const STATE = `
-  pg_is_in_recovery() as "isInRecovery", current_setting('default_transaction_read_only') = 'on' as "isReadOnly",
-  case when pg_is_in_recovery() then 0
-       else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end as timeline`;
-const SYSTEM = '(select system_identifier::text from pg_control_system()) as system';
+select case when pg_is_in_recovery() then 0
+            else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end as timeline,
+       concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port()) as instance,
+       current_setting('default_transaction_read_only') = 'on' as "isReadOnly"`;
 
-/** One server: its connections, and its last reported state. */
+/** One server: its connections, and what it has reported about itself. */
 export class Server {
   readonly name: string;
   readonly pool: Pool;
   /** How its connections are opened. */
   readonly options: OpenOptions;
-  /** The last state, and why there is no current one. */
-  state: State | undefined;
-  error: Error | undefined;
+  /** The timeline on which it accepts writes, which grows with each promotion; 0 for a standby, and while it is away. */
+  readonly timeline: number = 0;
+  /** Identifies the running server, also behind a pooler; another one after a restart. */
+  readonly instance: string | undefined;
+  readonly isReadOnly: boolean = false;
+  /** Why there is no current state. */
+  error: Error | undefined = new Error('it has not been looked at');
   role: ServerReport['role'] = 'unknown';
   /** The calls so far. */
   calls = 0;
-  /** The connection for looks. */
   readonly #lookMs: number;
+  /** The connection for looks. */
   #client: Client | undefined;
-  #query = `select ${INSTANCE}, ${STATE}, ${SYSTEM}`;
 
   constructor(name: string, { address, max, lookMs = LOOK_MS, ...options }: ServersOptions, config: ClientConfig) {
     this.name = name;
     this.#lookMs = lookMs;
     const openMs = Math.min(options.openMs, address.connectMs ?? options.openMs);
-    const verify = address.hasRoles ? (client: Client) => this.#verify(client) : undefined;
-    this.options = { ...options, config, openMs, verify };
+    this.options = { ...options, config, openMs };
     this.pool = new Pool({ ...this.options, max });
   }
 
@@ -79,47 +69,29 @@ export class Server {
     let client = this.#client;
     try {
       const state = await within(this.#lookMs, async () => {
-        if (client) return this.#readState(client);
-        client = new Client(this.options.config);
-        this.#client = client;
-        return this.#readState(await client.connect());
+        if (!client) {
+          client = new Client(this.options.config);
+          this.#client = client;
+          await client.connect();
+        }
+        return (await client.query(STATE)).rows[0] as State;
       });
       // The server has refused a write meanwhile: this state is out of date.
       if (this.#client !== client) return;
-      if (this.state && state.instance !== this.state.instance) {
+      if (this.instance && this.instance !== state.instance) {
         this.pool.cut(new Error(`${this.name} is another server now, or was started again`));
       }
-      this.state = state;
-      this.error = undefined;
+      Object.assign(this, state, { error: undefined });
     } catch (error) {
       if (this.#client === client) this.doubt(error as Error);
     }
   }
 
-  async #readState(client: Client): Promise<State> {
-    try {
-      return (await client.query(this.#query)).rows[0];
-    } catch (error) {
-      if (!needsPrivilege(error)) throw error;
-      // Not asked again: the server logs each refusal.
-      this.#query = `select ${INSTANCE}, ${STATE}`;
-      return (await client.query(this.#query)).rows[0];
-    }
-  }
-
   /** Takes the server for away until the next look. */
   doubt(error: Error): void {
-    this.error = error;
+    Object.assign(this, { error, timeline: 0 });
     this.#client?.connection.stream.destroy();
     this.#client = undefined;
-  }
-
-  /** Rejects for a connection to another server: a name may lead to several servers, and to another one after a failover. */
-  async #verify(client: Client): Promise<void> {
-    const { rows } = await client.query(`select ${INSTANCE}`);
-    if (rows[0].instance === this.state?.instance) return;
-    const expected = 'expected a name of its own for each server';
-    throw new Error(`${this.name} leads to another server than a moment ago: ${expected}`);
   }
 }
 
@@ -128,10 +100,11 @@ export class Servers {
   /** How often another server has become the primary. */
   failovers = 0;
   readonly #options: ServersOptions;
-  /** The last primary, with the state in which it was chosen. */
-  #last: Candidate | undefined;
+  /** The last primary, and its timeline. */
+  #last: Server | undefined;
+  #timeline = 1;
   /** Why there is no primary. */
-  #problem: Error | undefined;
+  #problem: Error | undefined = new Error('The database servers have not been looked at yet');
   #looked = Promise.withResolvers<void>();
   #suspected = Promise.withResolvers<void>();
   readonly #closing = new AbortController();
@@ -146,7 +119,7 @@ export class Servers {
   /** The primary; undefined if there is none now. */
   get primary(): Server | undefined {
     if (!this.#options.address.hasRoles) return this.all[0];
-    return this.#problem || this.#last?.server.error ? undefined : this.#last?.server;
+    return this.#problem || this.#last?.error ? undefined : this.#last;
   }
 
   /** The primary. Without one, looks at the servers first; rejects with the reason if there is still none. */
@@ -157,19 +130,12 @@ export class Servers {
       await this.#looked.promise;
     }
     if (this.primary) return this.primary;
-    const { name, error } = this.#last?.server ?? {};
-    throw this.#problem ?? new Error(`The primary ${name} is away: ${error && messageOf(error)}`);
+    throw this.#problem ?? this.#last?.error;
   }
 
   /** Looks at each server now, for example because a call has failed. */
   suspect(): void {
     this.#suspected.resolve();
-  }
-
-  /** Looks again at a primary that has refused a write. */
-  doubt(server: Server, error: Error): void {
-    server.doubt(error);
-    this.suspect();
   }
 
   report(): readonly ServerReport[] {
@@ -209,41 +175,35 @@ export class Servers {
    */
   #choose(): void {
     const last = this.#last;
-    const candidates = this.all.flatMap((server): Candidate[] => {
-      const { state, error } = server;
-      if (error || !state || state.isInRecovery) return [];
-      const isOld = last && (isOtherSystem(state, last.state) || state.timeline < last.state.timeline);
-      return isOld ? [] : [{ server, state }];
-    });
-    const timeline = Math.max(...candidates.map(({ state }) => state.timeline));
-    const newest = candidates.filter(({ state }) => state.timeline === timeline);
-    const chosen = newest.find(({ server }) => server === last?.server) ?? newest[0];
+    const timeline = Math.max(this.#timeline, ...this.all.map((server) => server.timeline));
+    const newest = this.all.filter((server) => server.timeline === timeline);
+    const chosen = newest.find((server) => server === last) ?? newest[0];
     this.#problem = undefined;
+    this.#problem = this.#findProblem(chosen, newest);
+    if (!chosen || this.#problem) return;
+    if (last && last !== chosen) {
+      this.failovers += 1;
+      // No answer of the old primary may be used.
+      last.pool.cut(new Error(`${chosen.name} has become the primary`));
+    }
+    this.#last = chosen;
+    this.#timeline = timeline;
+  }
+
+  /** Why a server cannot be used as the primary. `newest` are those that accept writes on its timeline. */
+  #findProblem(chosen: Server | undefined, newest: readonly Server[]): Error | undefined {
     if (!chosen) {
       const reasons = this.all.map((server) => `${server.name} ${this.#judge(server).reason}`);
-      this.#problem = new Error(`No database server is the primary: ${reasons.join('; ')}`);
-      return;
+      return new Error(`No database server is the primary: ${reasons.join('; ')}`);
     }
-    const { server, state } = chosen;
-    const stranger = candidates.find((other) => isOtherSystem(other.state, state));
     // Two names of one server are no conflict.
-    const rival = newest.find((other) => other.state.instance !== state.instance);
-    if (stranger) {
-      const text = 'are primaries of different databases: expected one database and its standbys';
-      this.#problem = new OperatorError(`${server.name} and ${stranger.server.name} ${text}`);
-    } else if (rival && server !== last?.server) {
-      const text = `both accept writes on timeline ${timeline}: expected one primary`;
-      this.#problem = new OperatorError(`${server.name} and ${rival.server.name} ${text}`);
-    } else if (this.#options.address.mustWrite && state.isReadOnly) {
-      this.#problem = new OperatorError(`${server.name} accepts no writes: default_transaction_read_only is on`);
-    } else {
-      if (last && last.server !== server) {
-        this.failovers += 1;
-        // No answer of the old primary may be used.
-        last.server.pool.cut(new Error(`${server.name} has become the primary`));
-      }
-      this.#last = chosen;
+    const rival = newest.find(({ instance }) => instance !== chosen.instance);
+    if (rival && chosen !== this.#last) {
+      const text = `both accept writes on timeline ${chosen.timeline}: expected one primary`;
+      return new OperatorError(`${chosen.name} and ${rival.name} ${text}`);
     }
+    if (!this.#options.address.mustWrite || !chosen.isReadOnly) return undefined;
+    return new OperatorError(`${chosen.name} accepts no writes: default_transaction_read_only is on`);
   }
 
   /** Logs a server's new role. Another reason for the same role, such as another network error, is not logged. */
@@ -256,45 +216,13 @@ export class Servers {
   }
 
   #judge(server: Server): { readonly role: ServerReport['role']; readonly reason: string } {
-    const { state, error } = server;
-    if (error || !state) return { role: 'away', reason: `is away: ${error && messageOf(error)}` };
-    if (this.#last && isOtherSystem(state, this.#last.state)) {
-      return { role: 'refused', reason: 'is not used: it is a server of another database' };
-    }
-    if (state.isInRecovery) return { role: 'standby', reason: 'is a standby' };
+    const { error, timeline } = server;
+    if (error) return { role: 'away', reason: `is away: ${messageOf(error)}` };
+    if (timeline === 0) return { role: 'standby', reason: 'is a standby' };
     if (server === this.primary) return { role: 'primary', reason: 'is the primary' };
-    const rival = this.primary ? `${this.primary.name} is the primary` : `its timeline ${state.timeline} is old`;
+    const rival = this.primary ? `${this.primary.name} is the primary` : `its timeline ${timeline} is old`;
     return { role: 'refused', reason: `is not used: it accepts writes, and ${this.#problem?.message ?? rival}` };
   }
-}
-
-/** A server that accepts writes. */
-type Candidate = { readonly server: Server; readonly state: State };
-
-function isOtherSystem(one: State, other: State): boolean {
-  return one.system !== undefined && other.system !== undefined && one.system !== other.system;
-}
-
-/** Whether a query failed because the login lacks a privilege. */
-export function needsPrivilege(error: unknown): boolean {
-  return error instanceof pg.DatabaseError && error.code === '42501';
-}
-
-/** Names the servers and the database, without a password. */
-export function describeServers({ servers }: DatabaseAddress): string {
-  const clients = servers.map(({ config }) => new pg.Client(config));
-  return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
-}
-
-/** This machine. */
-const LOCAL = /^(\/|localhost$|127\.|::1$)/;
-
-/** The first server to which rows travel over a network in plain text, without anybody having asked for that. */
-export function findPlainText({ servers }: DatabaseAddress): string | undefined {
-  return servers.find(({ config }) => {
-    const { host, ssl } = new pg.Client(config);
-    return config.ssl === undefined && !ssl && !LOCAL.test(host);
-  })?.name;
 }
 
 /** Connects to the primary, or to the only server. Rejects with the reason why there is none, or with what pg rejects with. */

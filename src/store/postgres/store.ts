@@ -8,6 +8,7 @@ import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, toFailure } from '../sqlstate.ts';
 import { createStatementWriter, type Row, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Failed, Origin, Result, Store } from '../store.ts';
+import { describeServers, findPlainText } from './client.ts';
 import {
   AnswerTooLarge,
   type Connection,
@@ -19,7 +20,7 @@ import {
   Stalled,
   type Step,
 } from './connection.ts';
-import { describeServers, findPlainText, type Server, Servers } from './servers.ts';
+import { type Server, Servers } from './servers.ts';
 import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
@@ -124,7 +125,8 @@ class PostgresStore implements Store {
     const result = await this.#onPrimary(signal, async (primary) => {
       const result = await this.#callAt(primary, call, signal, origin, batch);
       if (errorOf(result)?.code !== READ_ONLY || signal.aborted) return result;
-      this.#servers.doubt(primary, new Error('it accepts no writes'));
+      primary.doubt(new Error('it accepts no writes'));
+      this.#servers.suspect();
       return this.#onPrimary(signal, async (next) =>
         next === primary ? result : this.#callAt(next, call, signal, origin, batch),
       );
