@@ -1,20 +1,26 @@
 // The gateway in one process: opens all parts in order, and closes them.
 
+import type { AddressInfo } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { createCallStore } from './api/call.ts';
 import { createHandler } from './api/handler.ts';
 import { identify } from './api/validate.ts';
-import { type Config, FILES } from './config.ts';
+import { type Config, FILES, LOOPBACK, type StoreConfig } from './config.ts';
 import { type AppParts, createApp, createNetworkLimit } from './http/app.ts';
-import { createAddressReader } from './http/client-address.ts';
 import { createContexts, createFaultHandler } from './http/context.ts';
-import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
+import { type Demo, DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
-import { checkPorts, close as closePort, listen, openOperationalServer, toOrigin } from './http/ports.ts';
-import { createServer, type GatewayServer } from './http/server.ts';
+import {
+  checkPorts,
+  close as closePort,
+  createServer,
+  type GatewayServer,
+  listen,
+  openOperationalServer,
+  toOrigin,
+} from './http/server.ts';
 import { createUnread } from './http/unread.ts';
-import { type Welcome, welcome } from './http/welcome.ts';
 import type { TakeToken } from './limits/buckets.ts';
 import { openLimits } from './limits/limits.ts';
 import { findUsageFunction } from './limits/usage.ts';
@@ -38,6 +44,14 @@ export type Service = {
   readReadiness(): Promise<ReadinessReport>;
   /** Finishes the requests in progress, and closes every part. */
   close(ending?: Ending): Promise<void>;
+};
+
+/** The part of the start message that depends on other processes. */
+export type Welcome = {
+  /** The number of processes that serve. */
+  readonly workers: number;
+  /** The origin of METRICS_PORT, if another process serves it. */
+  readonly metricsOrigin?: string | undefined;
 };
 
 /** How a service ends. */
@@ -86,7 +100,6 @@ export async function openService(config: Config, options: ServiceOptions = {}):
 
   const metrics = createMetrics(group?.worker);
   const onFault = createFaultHandler(log);
-  const addressOf = createAddressReader(config.proxyHops);
   const callStore = createCallStore({ ...config, store, onCall: metrics.call });
   const limits = await openLimits({
     ...config,
@@ -118,7 +131,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
   const sinks = [log.request, metrics.request, limits.request];
   const app = createApp({
-    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, addressOf, unread }),
+    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, unread }),
     operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => served.shown) : undefined,
@@ -171,10 +184,19 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await listen(server, 'PORT', config.port, config.host);
     return {
       server,
-      welcome: ({ workers, metricsOrigin = operational && toOrigin(operational) }) => {
-        const { docs, mcp } = config;
-        const isDemoWanted = config.store.kind === 'embedded' && config.store.demoData;
-        return welcome({ server, workers, metricsOrigin, log, docs, mcp, document, store, demo, isDemoWanted });
+      welcome: async ({ workers, metricsOrigin = operational && toOrigin(operational) }) => {
+        const origin = toOrigin(server);
+        // A stopped server has no address.
+        const { address } = server.address() as AddressInfo;
+        const url = origin + document.apiRoot;
+        log.info(`Listening on ${url}`);
+        if (config.docs) log.info(`Documentation: ${origin}/docs`);
+        if (config.mcp) log.info(`MCP: ${origin}/mcp`);
+        if (metricsOrigin) log.info(`Metrics: ${metricsOrigin}/metrics`);
+        if (workers > 1) log.info(`Workers: ${workers}`);
+        log.info(`Store: ${store.description}`);
+        const found = await demo;
+        if (found) welcomeToDemo(found, url, LOOPBACK.test(address), config.store, log);
       },
       follow: async () => {
         if (isWatching) {
@@ -202,6 +224,14 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await close();
     throw error;
   }
+}
+
+/** Logs an example request of the demo data. */
+function welcomeToDemo({ headers, target }: Demo, url: string, isLocal: boolean, store: StoreConfig, log: Log): void {
+  const header = Object.entries(headers).map(([name, value]) => ` -H '${name}: ${value}'`);
+  log.info(`Demo data: try curl${header.join('')} '${url}${target}'`);
+  const isWanted = store.kind === 'embedded' && store.demoData;
+  if (!isLocal || !isWanted) log.warn('The demo data is in this store, and everybody knows its keys');
 }
 
 async function openTraces({ traces }: Config, { warn }: Log): Promise<Tracing | undefined> {

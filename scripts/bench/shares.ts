@@ -10,10 +10,10 @@ const ROOT = join(import.meta.dirname, '../..');
 export const LAYERS: readonly (readonly [layer: string, files: RegExp])[] = [
   [
     'server and application',
-    /^src\/http\/(server|app|client-address)\.|^node_modules\/(express|router|cors)\/|^scripts\/bench\/peers\//,
+    /^src\/http\/(server|app)\.|^node_modules\/(express|router|cors)\/|^scripts\/bench\/peers\//,
   ],
   ['request context', /^src\/(http\/context|telemetry\/record)\./],
-  ['reading', /^src\/(api\/(request|tool-reader)|http\/body|openapi\/path)\./],
+  ['reading', /^src\/(api\/(request|tool-reader)|openapi\/path)\./],
   ['routing', /^src\/openapi\/router\.|^node_modules\/openapi-backend\//],
   ['limits', /^src\/(limits\/|http\/unread\.)/],
   ['validation', /^src\/(api\/validate|openapi\/(compile|schema|formats))\.|^node_modules\/ajv/],
@@ -22,7 +22,7 @@ export const LAYERS: readonly (readonly [layer: string, files: RegExp])[] = [
   ['turns', /^src\/store\/turns\./],
   ['store', /^src\/store\//],
   ['answer', /^src\/(http\/(respond|compression)|api\/(answer|optional))\./],
-  ['log', /^src\/telemetry\/(log|output)\./],
+  ['log', /^src\/telemetry\/log\./],
   ['metrics', /^src\/telemetry\/(metrics|tracing)\.|^node_modules\/prom-client\//],
 ];
 /** Work without a file of the gateway on the stack: sockets, HTTP parsing, timers. */

@@ -58,7 +58,7 @@ export class Primary {
 
   /** Checks the ports, and starts the server of an embedded store. Throws OperatorError if that is not possible. */
   async open(): Promise<void> {
-    const { checkPorts } = await import('../http/ports.ts');
+    const { checkPorts } = await import('../http/server.ts');
     await checkPorts(this.#config);
     if (this.#config.store.kind !== 'embedded') return;
     const [{ refuseNewDemo }, { openServer }] = await Promise.all([
@@ -74,7 +74,7 @@ export class Primary {
    * OperatorError if the port cannot be opened.
    */
   async run(): Promise<number> {
-    const { close, toOrigin } = await import('../http/ports.ts');
+    const { close, toOrigin } = await import('../http/server.ts');
     const operational = await this.#openOperational();
     await this.#startWorkers(operational && toOrigin(operational));
     await this.#lastEnded.promise;
@@ -208,7 +208,7 @@ export class Primary {
   async #openOperational(): Promise<GatewayServer | undefined> {
     if (this.#config.metricsPort === undefined) return undefined;
     const { serveHealth, serveMetrics } = await import('../http/health.ts');
-    const { openOperationalServer } = await import('../http/ports.ts');
+    const { openOperationalServer } = await import('../http/server.ts');
     const endpoints = [serveHealth({ read: () => this.#readReadiness() }), serveMetrics(await this.#openMetrics())];
     return openOperationalServer(this.#config, endpoints, await this.#openLog());
   }

@@ -1,9 +1,8 @@
 // The messages between the primary process and its workers, and how the workers share the configured limits.
 
 import type { Config } from '../config.ts';
-import type { Welcome } from '../http/welcome.ts';
 import type { BucketSize } from '../limits/buckets.ts';
-import type { Ending } from '../service.ts';
+import type { Ending, Welcome } from '../service.ts';
 
 /** A worker's number, from 1, and the number of workers. */
 export type WorkerNumber = { readonly number: number; readonly of: number };

@@ -24,13 +24,12 @@ import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Sche
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RunOperation } from './app.ts';
-import { readBody } from './body.ts';
 import { contextOf } from './context.ts';
 import { allowOnly, type Endpoints, respond, sendText } from './respond.ts';
 
 type CallTool = (operation: Operation) => Promise<CallToolResult>;
 
-type McpOptions = Pick<Config, 'bodyLimit' | 'corsOrigins'> & {
+type McpOptions = Pick<Config, 'corsOrigins'> & {
   /** Reads the document that is served now. */
   readonly readDocument: () => CompiledDocument;
 };
@@ -47,7 +46,7 @@ type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
 const MAX_VALUES = 1_000;
 
 /** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
-export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
+export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
   // Throws at the start, and not in a request.
   readTools(readDocument());
 
@@ -71,7 +70,7 @@ export function serveMcp({ readDocument, bodyLimit, corsOrigins }: McpOptions): 
 
   return (run) => {
     const serve = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
-      const { message, args, texts } = readMessage(await readBody(req, res, bodyLimit));
+      const { message, args, texts } = readMessage(await contextOf(res).readBody());
       let structured = '{}';
       const server = createMcpServer(readDocument(), async (operation) => {
         if (!isJsonObject(args))

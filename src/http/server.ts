@@ -1,14 +1,19 @@
+// HTTP servers: their limits, what Node cannot parse, listening and closing.
+
 import { once } from 'node:events';
 import { createServer as createHttpServer, IncomingMessage, type Server, ServerResponse } from 'node:http';
-import { Server as NetServer } from 'node:net';
+import { type AddressInfo, createServer as createNetServer, Server as NetServer } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { getSystemErrorMessage } from 'node:util';
 import type { Express } from 'express';
 import type { Config } from '../config.ts';
-import { type Failure, toHttpError } from '../errors.ts';
+import { type Failure, OperatorError, toHttpError } from '../errors.ts';
+import type { Log } from '../telemetry/log.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
-import { createRecord, type Sink } from './context.ts';
-import { respond, toRawResponse } from './respond.ts';
+import { createOperationalApp } from './app.ts';
+import { createContexts, createFaultHandler, createRecord, type Sink } from './context.ts';
+import { type Endpoints, respond, toRawResponse } from './respond.ts';
 import { limitReading } from './unread.ts';
 
 /** An HTTP server that can stop without failing its current requests. */
@@ -30,6 +35,9 @@ const MAX_PIPELINED = 32;
  * that, the client is not reading its answer.
  */
 const INACTIVITY_MS = 75_000;
+
+/** The time for requests in progress after the port is closed, in milliseconds. */
+const FINISH_MS = 10_000;
 
 /** Failures by the code of Node's error; any other error is a bad request. */
 const FAILURES: Record<string, Failure> = {
@@ -111,7 +119,7 @@ export function createServer(
     sockets.set(socket, []);
     socket.once('close', () => sockets.delete(socket));
   });
-  // body.ts sends 100 Continue when the body is wanted.
+  // context.ts sends 100 Continue when the body is wanted.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
   const refuse = (socket: Duplex, failure: Failure, record: RequestRecord): void => {
@@ -155,6 +163,62 @@ export function createServer(
     clearTimeout(timer);
   };
   return Object.assign(server, { drain, sockets: () => ({ open: sockets.size, refused }) });
+}
+
+/** Checks the ports before a store is created. Throws OperatorError if the gateway cannot listen on one. */
+export async function checkPorts({ port, metricsPort, host }: Config): Promise<void> {
+  for (const [variable, number] of [
+    ['PORT', port],
+    ['METRICS_PORT', metricsPort],
+  ] as const) {
+    if (number === undefined) continue;
+    const probe = createNetServer();
+    await listen(probe, variable, number, host);
+    await new Promise((resolve) => probe.close(resolve));
+  }
+}
+
+/** Opens METRICS_PORT, if it is set, with these endpoints. Throws OperatorError if it cannot listen. */
+export async function openOperationalServer(
+  config: Config,
+  endpoints: readonly Endpoints[],
+  log: Pick<Log, 'request' | 'fault'>,
+): Promise<GatewayServer | undefined> {
+  const { metricsPort, host } = config;
+  if (metricsPort === undefined) return undefined;
+  const sinks = [log.request];
+  const contexts = createContexts({ sinks, proxyHops: 0, bodyLimit: 0 });
+  const app = createOperationalApp({ contexts, operational: endpoints, onFault: createFaultHandler(log) });
+  const server = createServer(app, config, sinks);
+  await listen(server, 'METRICS_PORT', metricsPort, host);
+  return server;
+}
+
+/** Listens on the port that an environment variable gives. Throws OperatorError if it cannot. */
+export async function listen(server: NetServer, variable: string, port: number, host: string): Promise<void> {
+  server.listen(port, host);
+  try {
+    await once(server, 'listening');
+  } catch (cause) {
+    const { code, errno = 0 } = cause as NodeJS.ErrnoException;
+    const message =
+      code === 'EADDRINUSE'
+        ? `port ${port} of ${host} is in use: set ${variable} to another port`
+        : `cannot listen on ${host} port ${port}: ${getSystemErrorMessage(errno)} (${code})`;
+    throw new OperatorError(message, { cause });
+  }
+}
+
+/** Closes a port, if it is open: serves on for `noticeMs` milliseconds, and finishes the requests in progress. */
+export async function close(server: GatewayServer | undefined, noticeMs = 0): Promise<void> {
+  if (server?.listening) await server.drain({ noticeMs, finishMs: FINISH_MS });
+}
+
+/** The origin of a listening server, for clients on this machine. */
+export function toOrigin(server: Server): string {
+  const { address, family, port } = server.address() as AddressInfo;
+  const reachable = address === '0.0.0.0' ? '127.0.0.1' : address === '::' ? '::1' : address;
+  return `http://${family === 'IPv6' ? `[${reachable}]` : reachable}:${port}`;
 }
 
 /**

@@ -26,7 +26,7 @@ const NAMES = Object.keys(VARIABLES);
 /** How long a gateway takes to stop: the notice, and the requests in progress on two ports. */
 const STOP_MS =
   readConfig({}).drainMs +
-  2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/http/ports.ts'))?.[1]?.replaceAll('_', ''));
+  2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/http/server.ts'))?.[1]?.replaceAll('_', ''));
 
 /** What OpenTelemetry reads from the environment by itself: of its own variables those that deployments pass on. */
 const STANDARD = ['OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_EXPORTER_OTLP_HEADERS'];

@@ -8,7 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { parse } from 'yaml';
 import { readInstalled } from '../../scripts/scalar.ts';
 import { serveDocs } from '../../src/http/docs.ts';
-import { toOrigin } from '../../src/http/ports.ts';
+import { toOrigin } from '../../src/http/server.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { readTexts } from '../../src/openapi/translations.ts';
 import type { Store } from '../../src/store/store.ts';

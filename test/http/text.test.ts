@@ -4,9 +4,8 @@ import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
 import { lastElement } from '../../src/api/answer.ts';
 import { prefersPortuguese } from '../../src/api/messages.ts';
-import { createAddressReader, toNetwork } from '../../src/http/client-address.ts';
 import { chooseEncoding } from '../../src/http/compression.ts';
-import { createRecord } from '../../src/http/context.ts';
+import { createRecord, readAddress, toNetwork } from '../../src/http/context.ts';
 
 const toRequest = (headers: Record<string, string>) =>
   ({ socket: { remoteAddress: '10.0.0.9' }, headers }) as unknown as IncomingMessage;
@@ -73,7 +72,7 @@ describe('the address of a client', () => {
     ['what the proxy says, and not what a client wrote before it', 1, '198.51.100.7, 203.0.113.1', '203.0.113.1'],
     ['that before the second proxy where there are two', 2, '198.51.100.7, 203.0.113.1, 10.0.0.1', '203.0.113.1'],
   ])('is %s', (_what, hops, forwarded, address) => {
-    expect(createAddressReader(hops)(toRequest({ 'x-forwarded-for': forwarded }))).toBe(address);
+    expect(readAddress(toRequest({ 'x-forwarded-for': forwarded }), hops)).toBe(address);
   });
 
   test.each([

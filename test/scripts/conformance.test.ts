@@ -14,7 +14,7 @@ import { isLess } from '../../scripts/conformance/lists.ts';
 import { testContract } from '../../scripts/conformance/main.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import type { Request } from '../../scripts/conformance/request.ts';
-import { toOrigin } from '../../src/http/ports.ts';
+import { toOrigin } from '../../src/http/server.ts';
 import { document, documentOf, KEYS, operations } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand, runInProcess, succeed } from '../helpers/run.ts';
