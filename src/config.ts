@@ -4,63 +4,8 @@ import { readDatabaseUrl, UrlError } from './database-url.ts';
 import { OperatorError } from './errors.ts';
 import { findNear } from './near-miss.ts';
 
-/** The configuration of the gateway. */
-export type Config = {
-  /** The number of processes that serve; 1 means this process alone. Workers share the limits below. */
-  readonly workers: number;
-  readonly port: number;
-  readonly host: string;
-  readonly store: StoreConfig;
-  /** Whether a store with the demo data may be served: its keys are public, and others may reach HOST. */
-  readonly demoKeys: boolean;
-  /** The maximum number of concurrent store calls, and of connections to the store. */
-  readonly connections: number;
-  /** The maximum number of calls in the store's queue. */
-  readonly waiting: number;
-  /** Store call timeout in milliseconds, including time in the queue. */
-  readonly deadlineMs: number;
-  /** How long the gateway serves on after SIGTERM, not ready, in milliseconds. */
-  readonly drainMs: number;
-  /** The largest request body, in bytes. */
-  readonly bodyLimit: number;
-  /** The largest answer of the store, in bytes. */
-  readonly answerLimit: number;
-  /** The maximum total size of answers that clients have not read yet, in bytes. */
-  readonly unreadLimit: number;
-  /** The maximum number of open client sockets. */
-  readonly maxSockets: number;
-  /** How many refused keys per network and minute are answered without delay; 0 delays none. */
-  readonly refusalsPerMinute: number;
-  /** Whether drift prevents the start (`error`) or is only logged (`warn`). */
-  readonly contractCheck: 'error' | 'warn';
-  /** The number of trusted proxies in front of the gateway that forward the client's address. */
-  readonly proxyHops: number;
-  readonly rateLimits: RateLimitConfig;
-  /** The time zone of the days of usage. */
-  readonly timeZone: string;
-  /** The allowed CORS origins; `*` allows all. */
-  readonly corsOrigins: readonly string[];
-  /** Whether the documentation page and the document are served. */
-  readonly docs: boolean;
-  /** Whether the Model Context Protocol is served. */
-  readonly mcp: boolean;
-  /** A separate port for the metrics. */
-  readonly metricsPort: number | undefined;
-  /** The lowest level that is logged. */
-  readonly logLevel: LogLevel;
-  /** The URL of the OTLP collector, and the sampling ratio for root traces; undefined sends no traces. */
-  readonly traces: { readonly url: string; readonly ratio: number } | undefined;
-};
-
-/** The limit of an address, and where requests are counted. */
-export type RateLimitConfig = {
-  /** Requests per minute; 0 is unlimited. */
-  readonly perAddress: number;
-  /** The URL of a Redis that shares the counts among gateways; without it each gateway counts by itself. */
-  readonly redisUrl: string | undefined;
-};
-
-export type LogLevel = 'debug' | 'info' | 'warn' | 'error' | 'silent';
+/** The configuration of the gateway. VARIABLES describes the values. */
+export type Config = Readonly<ReturnType<typeof readConfig>>;
 
 /** Which store, and how to reach it. */
 export type StoreConfig =
@@ -85,7 +30,15 @@ export type StoreConfig =
 
 const MAX_WORKERS = 64;
 /** Bounds of memory, which have no variable. Tests set them lower. */
-const BOUNDS = { waiting: 1_000, answerLimit: 4_000_000, unreadLimit: 100_000_000, maxSockets: 10_000 } as const;
+const BOUNDS = {
+  /** Calls in the store's queue. */
+  waiting: 1_000,
+  /** The largest answer of the store, and all answers that clients have not read yet, in bytes. */
+  answerLimit: 4_000_000,
+  unreadLimit: 100_000_000,
+  /** Open sockets of clients. */
+  maxSockets: 10_000,
+};
 const ROOT = join(import.meta.dirname, '..');
 
 /** The product's own files. */
@@ -317,17 +270,17 @@ type Values = { readonly [N in keyof Variables]: Variables[N] extends Variable<i
  * Reads the configuration from the environment. An empty variable counts as not set. Throws ConfigError with all
  * mistakes.
  */
-export function readConfig(env: Environment, processors = availableParallelism()): Config {
+export function readConfig(env: Environment, processors = availableParallelism()) {
   const mistakes: string[] = [];
   const values = readValues(env, mistakes);
-  const { HOST, PORT, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT } = values;
+  const { HOST, PORT, METRICS_PORT, OTEL_EXPORTER_OTLP_ENDPOINT: collector } = values;
   const config = {
     ...BOUNDS,
     workers: readWorkers(values, processors, mistakes),
     port: PORT,
     host: HOST,
     store: readStore(values, mistakes),
-    // Only an explicit `on` counts, not the default.
+    // The keys of the demo data are public, and others may reach HOST. Only an explicit `on` counts, not the default.
     demoKeys: LOOPBACK.test(HOST) || env.DEMO_DATA === 'on',
     connections: values.STORE_CONNECTIONS,
     deadlineMs: values.DEADLINE_MS,
@@ -343,10 +296,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     mcp: values.MCP,
     metricsPort: METRICS_PORT,
     logLevel: values.LOG_LEVEL,
-    traces:
-      OTEL_EXPORTER_OTLP_ENDPOINT === undefined
-        ? undefined
-        : { url: OTEL_EXPORTER_OTLP_ENDPOINT, ratio: values.OTEL_TRACES_SAMPLER_ARG },
+    traces: collector === undefined ? undefined : { url: collector, ratio: values.OTEL_TRACES_SAMPLER_ARG },
   };
   if (PORT !== 0 && PORT === METRICS_PORT) {
     mistakes.push('PORT and METRICS_PORT are the same: expected two different ports, or no METRICS_PORT');

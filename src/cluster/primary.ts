@@ -214,7 +214,7 @@ export class Primary {
   }
 
   #openMetrics(): Promise<Pick<Metrics, 'contentType' | 'read'>> {
-    this.#metrics ??= import('./metrics.ts').then(({ createGroupMetrics }) =>
+    this.#metrics ??= import('../telemetry/metrics.ts').then(({ createGroupMetrics }) =>
       createGroupMetrics(() => this.#askEach('readFigures', FIGURES_MS)),
     );
     return this.#metrics;

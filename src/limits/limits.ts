@@ -1,6 +1,6 @@
 // Every limit: on the requests of a network, on the calls of a key, and on refusals.
 
-import type { RateLimitConfig } from '../config.ts';
+import type { Config } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import { type Admission, MINUTE, toAdmission } from './account.ts';
 import { createBuckets, type TakeToken } from './buckets.ts';
@@ -25,17 +25,17 @@ const NO_USAGE: Omit<Usage, 'flush'> = {
   close: async () => {},
 };
 
-type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> & {
-  readonly rateLimits: RateLimitConfig;
-  /** The log for events that every process sees: only one process writes them. */
-  readonly outside: UsageOptions['log'];
-  /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
-  readonly refusalsPerMinute: number;
-  /** The function that records the usage of keys; undefined if the document names none. */
-  readonly usageFunction: string | undefined;
-  /** Takes a token while there is no Redis; by default in this process's memory. */
-  readonly takeToken?: TakeToken | undefined;
-};
+type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> &
+  Pick<Config, 'rateLimits'> & {
+    /** The log for events that every process sees: only one process writes them. */
+    readonly outside: UsageOptions['log'];
+    /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
+    readonly refusalsPerMinute: number;
+    /** The function that records the usage of keys; undefined if the document names none. */
+    readonly usageFunction: string | undefined;
+    /** Takes a token while there is no Redis; by default in this process's memory. */
+    readonly takeToken?: TakeToken | undefined;
+  };
 
 /** Opens the limits. A Redis that cannot be reached is not an error. */
 export async function openLimits({ rateLimits, usageFunction, ...options }: LimitsOptions): Promise<Limits> {

@@ -5,7 +5,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { setTimeout as delay } from 'node:timers/promises';
 import { isatty } from 'node:tty';
 import { styleText } from 'node:util';
-import type { Config, LogLevel } from '../config.ts';
+import type { Config } from '../config.ts';
 import { type Fault, messageOf } from '../errors.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath } from './record.ts';
 
@@ -22,6 +22,7 @@ export type Log = {
   flush(): Promise<void>;
 };
 
+type LogLevel = Config['logLevel'];
 type Destination = Pick<Output, 'write' | 'flush'>;
 /** The fields of a line. */
 type Line = Readonly<Record<string, unknown>>;

@@ -1,4 +1,4 @@
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Connections } from '../store/store.ts';
 import type { Load } from '../store/turns.ts';
 import type { EndedRequest } from './record.ts';
@@ -165,4 +165,28 @@ function observe(
   flag('gateway_ready', 'Whether /readyz answers 200', isReady);
   if (isCountingShared) flag('gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
   if (isExporting) flag('gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);
+}
+
+/**
+ * Creates the metrics of all processes, which the label `worker` tells apart. `askEach` asks each worker for its figures. One
+ * that does not answer is not ready, and has no other series.
+ */
+export function createGroupMetrics(askEach: () => readonly Promise<Figures>[]): Pick<Metrics, 'contentType' | 'read'> {
+  const own = createMetrics('primary');
+  return {
+    contentType: own.contentType,
+    read: async () => {
+      const asked = askEach().map((figures, n) => figures.catch(() => toNotReady(`${n + 1}`)));
+      const all = await Promise.all([...asked, own.readFigures()]);
+      // Each series is of one process, so nothing is added up.
+      const toSums = (figures: Figures) => figures.map((metric) => ({ ...metric, aggregator: 'sum' as const }));
+      return AggregatorRegistry.aggregate(all.map(toSums)).metrics();
+    },
+  };
+}
+
+function toNotReady(worker: string): Figures {
+  const name = 'gateway_ready';
+  // prom-client's types require fields that its JSON does not have.
+  return [{ name, help: name, type: 'gauge', values: [{ value: 0, labels: { worker } }] }] as unknown as Figures;
 }

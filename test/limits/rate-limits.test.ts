@@ -2,7 +2,7 @@ import { once } from 'node:events';
 import { type AddressInfo, createServer as createTcpServer } from 'node:net';
 import { Redis } from 'ioredis';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import type { RateLimitConfig } from '../../src/config.ts';
+import type { Config } from '../../src/config.ts';
 import { createBuckets, type TakeToken } from '../../src/limits/buckets.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
@@ -30,7 +30,7 @@ type LimitedGateway = {
   send(headers?: Record<string, string>): Promise<Answer>;
 };
 
-type Options = Partial<RateLimitConfig & Omit<TestGatewayOptions, 'store'>> & {
+type Options = Partial<Config['rateLimits'] & Omit<TestGatewayOptions, 'store'>> & {
   /** The buckets that the workers of a gateway share. */
   readonly takeToken?: TakeToken;
 };
