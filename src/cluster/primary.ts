@@ -159,10 +159,7 @@ export class Primary {
   }
 
   #answer(message: ToPrimary): unknown {
-    if (message.kind === 'take') {
-      const { name, size, isProven, tokens } = message;
-      return this.#takeToken(name, size, isProven, tokens);
-    }
+    if (message.kind === 'take') return this.#takeToken(...message.args);
     if (message.kind === 'readMetrics') return this.#openMetrics().then(({ read }) => read());
     this.#exitCode = 1;
     return this.stop();

@@ -1,7 +1,7 @@
 // The messages between the primary process and its workers, and how the workers share the configured limits.
 
 import type { Config } from '../config.ts';
-import type { BucketSize } from '../limits/buckets.ts';
+import type { TakeToken } from '../limits/buckets.ts';
 import type { Ending, Welcome } from '../service.ts';
 
 /** A worker's number, from 1, and the number of workers. */
@@ -27,14 +27,8 @@ export type ToPrimary =
   | { readonly kind: 'failed' }
   /** Answer with the metrics of all workers, as text. */
   | { readonly kind: 'readMetrics' }
-  /** Take a token from the bucket of a name, as TakeToken does, and answer with Taken. */
-  | {
-      readonly kind: 'take';
-      readonly name: string;
-      readonly size: BucketSize;
-      readonly isProven: boolean | undefined;
-      readonly tokens: 0 | 1 | undefined;
-    };
+  /** Take a token as TakeToken does, and answer with Taken. */
+  | { readonly kind: 'take'; readonly args: Parameters<TakeToken> };
 
 const OPTION = '--worker=';
 

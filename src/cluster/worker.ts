@@ -85,8 +85,8 @@ function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber):
     perMinute: perMinute / worker.of,
     burst: Math.max(1, divide(burst, worker)),
   });
-  return (name, size, isProven, tokens) =>
+  return (name, size, tokens = 1) =>
     channel
-      .ask<Taken>({ kind: 'take', name, size, isProven, tokens }, PRIMARY_MS)
-      .catch(() => takeOwn(name, shareOf(size), isProven, tokens));
+      .ask<Taken>({ kind: 'take', args: [name, size, tokens] }, PRIMARY_MS)
+      .catch(() => takeOwn(name, shareOf(size), tokens));
 }

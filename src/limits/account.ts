@@ -133,7 +133,7 @@ export class Account {
   async #takeToken(take: TakeToken, tokens: 0 | 1) {
     const { per_minute: quota, burst = quota } = this.#limits;
     if (quota === undefined || burst === undefined) return undefined;
-    const { retryAfter, ...taken } = await take(this.#bucket, { perMinute: quota, burst }, true, tokens);
+    const { retryAfter, ...taken } = await take(this.#bucket, { perMinute: quota, burst }, tokens);
     return { retryAfter, state: { name: 'minute', quota, window: MINUTE, ...taken } };
   }
 }

@@ -15,11 +15,11 @@ export type Taken = {
   readonly seconds: number;
 };
 
-/**
- * Takes a token from the bucket of a name, or none to look at it. Clients can invent unproven names; a flood of those does not
- * evict the proven ones.
- */
-export type TakeToken = (name: string, size: BucketSize, isProven?: boolean, tokens?: 0 | 1) => Promise<Taken>;
+/** Takes a token from the bucket of a name, or none to look at it. */
+export type TakeToken = (name: string, size: BucketSize, tokens?: 0 | 1) => Promise<Taken>;
+
+/** The names of buckets of networks begin with this. Clients can invent those, a flood of which does not evict the keys' buckets. */
+export const NETWORK = 'address:';
 
 /** The maximum number of buckets of each kind in memory. A dropped bucket is full again. */
 const MAX_BUCKETS = 50_000;
@@ -30,11 +30,11 @@ export const TOLERANCE_MS = 1;
 /** Creates buckets, full at first. The clock must be monotonic. */
 export function createBuckets(clock = () => performance.now()): TakeToken {
   /** The time at which each bucket is full. */
-  const proven = new LRUCache<string, number>(upTo(MAX_BUCKETS));
-  const invented = new LRUCache<string, number>(upTo(MAX_BUCKETS));
+  const ofKeys = new LRUCache<string, number>(upTo(MAX_BUCKETS));
+  const ofNetworks = new LRUCache<string, number>(upTo(MAX_BUCKETS));
 
-  return async (name, size, isProven = true, tokens = 1) => {
-    const buckets = isProven ? proven : invented;
+  return async (name, size, tokens = 1) => {
+    const buckets = name.startsWith(NETWORK) ? ofNetworks : ofKeys;
     const interval = intervalOf(size);
     const now = clock();
     const known = buckets.get(name) ?? 0;

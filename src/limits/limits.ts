@@ -3,7 +3,7 @@
 import type { Config } from '../config.ts';
 import { messageOf } from '../errors.ts';
 import { type Admission, MINUTE, toAdmission } from './account.ts';
-import { createBuckets, type TakeToken } from './buckets.ts';
+import { createBuckets, NETWORK, type TakeToken } from './buckets.ts';
 import { createRedisBuckets, openRedis } from './redis.ts';
 import { createGuard, type Guard } from './refusals.ts';
 import { openUsage, type Usage, type UsageOptions } from './usage.ts';
@@ -62,7 +62,7 @@ export async function openLimits({ rateLimits, usageFunction, ...options }: Limi
 
 async function admitNetwork(take: TakeToken, network: string, perMinute: number): Promise<Admission> {
   const size = { perMinute, burst: perMinute };
-  const { retryAfter, ...taken } = await take(`address:${network}`, size, false);
+  const { retryAfter, ...taken } = await take(NETWORK + network, size);
   const state = { name: 'address', quota: perMinute, window: MINUTE, ...taken };
   return toAdmission([state], retryAfter);
 }

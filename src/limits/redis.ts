@@ -41,8 +41,8 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
   /** When each empty bucket has a token again (performance.now()): until then Redis is not asked. */
   const empty = new LRUCache<string, number>(upTo(MAX_EMPTY));
 
-  return async (name, size, isProven, tokens = 1) => {
-    if (!redis.isReady) return otherwise(name, size, isProven, tokens);
+  return async (name, size, tokens = 1) => {
+    if (!redis.isReady) return otherwise(name, size, tokens);
     const left = (empty.get(name) ?? 0) - performance.now();
     if (left > TOLERANCE_MS) return toEmpty(size, left);
     const interval = intervalOf(size);
@@ -53,7 +53,7 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
       empty.set(name, performance.now() + wait);
       return toEmpty(size, wait);
     } catch {
-      return otherwise(name, size, isProven, tokens);
+      return otherwise(name, size, tokens);
     }
   };
 }

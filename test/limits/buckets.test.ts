@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { expect, onTestFinished, test } from 'vitest';
-import { createBuckets } from '../../src/limits/buckets.ts';
+import { createBuckets, NETWORK } from '../../src/limits/buckets.ts';
 import { createRedisBuckets } from '../../src/limits/redis.ts';
 import { canTestRedis, startRedis } from '../helpers/redis.ts';
 
@@ -31,7 +31,7 @@ test('a bucket gives a burst at once and then a token for each interval, and nam
 
 test('a bucket that is looked at keeps its tokens', async () => {
   const take = createBuckets(() => 1_000_000);
-  const look = () => take('a', SIZE, true, 0);
+  const look = () => take('a', SIZE, 0);
   expect(await look()).toEqual({ remaining: 3, seconds: 0 });
   for (let n = 0; n < 3; n += 1) await take('a', SIZE);
   expect([await look(), await look()]).toEqual(Array(2).fill({ remaining: 0, seconds: 3 }));
@@ -45,7 +45,7 @@ test('a smaller bucket holds at once what it can', async () => {
 
 test('memory holds 50,000 names: the one that was quiet for the longest is forgotten, a busy one never', async () => {
   const take = createBuckets(() => 1_000_000);
-  const remaining = async (name: string) => (await take(name, { perMinute: 100, burst: 100 }, false)).remaining;
+  const remaining = async (name: string) => (await take(name, { perMinute: 100, burst: 100 })).remaining;
   const NAMES = 120_000;
   for (let n = 0; n < NAMES; n += 1) {
     await remaining(`name ${n}`);
@@ -56,13 +56,13 @@ test('memory holds 50,000 names: the one that was quiet for the longest is forgo
   for (const n of [0, 1, 50_000, NAMES - 51_000]) expect(await remaining(`name ${n}`)).toBe(99);
 });
 
-test('no number of invented names makes memory forget a key that was accepted', async () => {
+test('no number of networks makes memory forget a key that was accepted', async () => {
   const take = createBuckets(() => 1_000_000);
   const size = { perMinute: 2, burst: 2 };
-  await take('key', size, true);
-  await take('key', size, true);
-  for (let n = 0; n < 50_001; n += 1) await take(`name ${n}`, size, false);
-  expect(await take('key', size, true)).toMatchObject({ retryAfter: 30 });
+  await take('key', size);
+  await take('key', size);
+  for (let n = 0; n < 50_001; n += 1) await take(`${NETWORK}${n}`, size);
+  expect(await take('key', size)).toMatchObject({ retryAfter: 30 });
 });
 
 test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millisecond', async () => {
@@ -101,7 +101,7 @@ test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millise
           now += ms;
           count += 1;
           // A new name for each token: it remembers empty buckets by another clock.
-          expect(await take(`${count}`, size, true, tokens)).toEqual(await takeHere('a', size, true, tokens));
+          expect(await take(`${count}`, size, tokens)).toEqual(await takeHere('a', size, tokens));
         }
       },
     ),
