@@ -54,11 +54,6 @@ const ADVICE: Readonly<Record<number, string>> = {
 /** The header with the number of a call's exchange; it is not sent. */
 const EXCHANGE = 'x-exchange';
 
-/** PostgREST says in the error's details where it has looked for a missing function, unless `client-error-verbosity` hides them. */
-const NO_FUNCTION = 'PGRST202';
-const NO_DETAILS =
-  'its errors have no details, which name the field of a 422: set client-error-verbosity of PostgREST to verbose';
-
 /** How much longer than a call's deadline a connection may stay silent, in milliseconds. */
 const LATE_MS = 1_000;
 
@@ -138,16 +133,6 @@ export function openSupabase(options: SupabaseOptions): Store {
       return 'failure' in answer ? answer.failure : undefined;
     },
     describe,
-    inspectLogin: async (signal) => {
-      const path = `${options.restPath.replace(/\/$/, '')}${PREFIX}no_such_function`;
-      const request = { method: 'POST', path, body: '{}', headers: toHeaders(options.key), signal } as const;
-      const text = await pool.request(request).then(
-        ({ body }) => body.text(),
-        () => undefined,
-      );
-      const error = parse(text ?? '');
-      return isJsonObject(error) && error.code === NO_FUNCTION && !error.details ? NO_DETAILS : undefined;
-    },
     connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
     close: () => pool.close(),
   };
