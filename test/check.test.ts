@@ -90,24 +90,6 @@ describe('a check of the start', () => {
     ]);
   });
 
-  test('tells a refused login from no answer', async () => {
-    const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
-    url.password = 'wrong';
-    const refused = await check({ DATABASE_URL: url.href });
-    expect([refused.isGood, ...refused.lines.slice(3)]).toEqual([
-      false,
-      'Login          The store refuses the login: password authentication failed for user "gateway_test"',
-      BAD,
-    ]);
-    const port = await findPort();
-    const none = await check({ DATABASE_URL: `postgres://u:secret@127.0.0.1:${port}/x` });
-    expect([none.isGood, ...none.lines.slice(3)]).toEqual([
-      false,
-      `Login          The store does not answer: connect ECONNREFUSED 127.0.0.1:${port}`,
-      BAD,
-    ]);
-  });
-
   test('makes no embedded store, and leaves one as it is', async () => {
     const dataDir = join(root, 'none');
     expect(await check({ DATA_DIR: dataDir, HOST: '0.0.0.0' })).toEqual({

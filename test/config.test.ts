@@ -1,35 +1,6 @@
 import { expect, test } from 'vitest';
 import { ConfigError, readConfig } from '../src/config.ts';
 
-test('has a default for everything', () => {
-  expect(readConfig({})).toEqual({
-    workers: 1,
-    port: 3000,
-    host: '127.0.0.1',
-    store: { kind: 'embedded', dataDir: '.data', demoData: true },
-    demoKeys: true,
-    connections: 10,
-    waiting: 1_000,
-    deadlineMs: 5_000,
-    drainMs: 7_000,
-    bodyLimit: 100_000,
-    answerLimit: 4_000_000,
-    unreadLimit: 100_000_000,
-    maxSockets: 10_000,
-    refusalsPerMinute: 600,
-    contractCheck: 'error',
-    proxyHops: 0,
-    rateLimits: { perAddress: 0, redisUrl: undefined },
-    timeZone: 'America/Sao_Paulo',
-    corsOrigins: [],
-    docs: true,
-    mcp: false,
-    metricsPort: undefined,
-    logLevel: 'info',
-    traces: undefined,
-  });
-});
-
 test('reads what is set', () => {
   const env = {
     PORT: '0',

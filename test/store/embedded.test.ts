@@ -23,6 +23,7 @@ import { OperatorError } from '../../src/errors.ts';
 import { NOBODY } from '../../src/store/embedded/folder.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { openStore } from '../../src/store/open.ts';
+import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { canTestOnDebian } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
 import { type GatewayProcess, killAll, startProcess } from '../helpers/process.ts';
@@ -101,24 +102,11 @@ async function create(origin: string, nome: string): Promise<{ status: number; i
   return { status: answer.status, ...((await answer.json()) as object) };
 }
 
-/** Creates students from several clients until `end` has come to its end, and gives the ids that were acknowledged. */
-async function underLoad(origin: string, end: () => Promise<unknown>): Promise<string[]> {
-  const acknowledged: string[] = [];
-  let isOver = false;
-  const clients = Array.from({ length: 8 }, async (_, n) => {
-    while (!isOver) {
-      const { status, id } = await create(origin, `Carga ${n}`).catch(() => ({ status: 0, id: undefined }));
-      expect([0, 201, 502]).toContain(status);
-      if (id) acknowledged.push(id);
-    }
-  });
-  await waitFor(() => expect(acknowledged.length).toBeGreaterThan(50));
-  await end().finally(() => {
-    isOver = true;
-  });
-  await Promise.all(clients);
-  return acknowledged;
-}
+/** Clients that create students. */
+const clientsOf = ({ origin }: GatewayProcess) =>
+  Array.from({ length: 8 }, () => ({
+    ...({ url: `${origin}/v1`, keys: [headers['X-Api-Key']], lists: [], creates: 'once', pauseMs: 0 } as const),
+  }));
 
 /** The ids of the students of a name. */
 async function readIds(dataDir: string, nome: string): Promise<string[]> {
@@ -339,7 +327,7 @@ describe('a gateway', () => {
       const sql = `select from pg_stat_activity where wait_event = 'PgSleep'`;
       expect(await runSql(toUrl(dataDir, 'postgres'), sql)).toHaveLength(1);
     });
-    const acknowledged = await underLoad(gateway.origin, async () => {
+    const clients = await underLoad(clientsOf(gateway), async () => {
       process.kill(server, signal);
       await waitFor(async () => {
         expect(pidOf(dataDir)).not.toBe(server);
@@ -348,15 +336,15 @@ describe('a gateway', () => {
     });
     await sleeping;
     await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
-    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+    expect(await findMistakes(clients)).toEqual([]);
   });
 
   test('that is killed takes the server with it, and loses nothing; the next one adds no demo data', async () => {
     const server = pidOf(dataDir);
-    const acknowledged = await underLoad(gateway.origin, () => gateway.stop('SIGKILL'));
+    const clients = await underLoad(clientsOf(gateway), () => gateway.stop('SIGKILL'));
     await waitFor(() => expect(isRunning(server)).toBe(false));
     gateway = await startProcess({ DATA_DIR: dataDir });
-    expect(await readIds(dataDir, 'Carga')).toEqual(expect.arrayContaining(acknowledged));
+    expect(await findMistakes(clients, `${gateway.origin}/v1`)).toEqual([]);
     expect(await runSql(toUrl(dataDir, 'postgres'), 'select from private.academias')).toHaveLength(4);
   });
 

@@ -27,6 +27,9 @@ const INTEGER = '{ type: integer, nullable: true }';
 const ROW = `responses: { '200': { description: A row, content: { application/json: { schema: { type: object } } } }, '404': { description: None } }`;
 const LIST = `responses: { '200': { description: Rows, content: { application/json: { schema: { type: array, items: { type: object } } } } } }`;
 const VALUE = `responses: { '200': { description: A value, content: { application/json: { schema: {} } } } }`;
+/** An optional property is left out where it is null. */
+const EVENT =
+  '{ type: object, required: [a], properties: { a: { type: string }, eventId: { type: string, format: uuid } } }';
 /** The names that the aliases of a statement have. */
 const COLUMNS = `{ r: ${INTEGER}, names: ${INTEGER}, value: ${INTEGER}, count: ${INTEGER} }`;
 const withQuery = (schema: string, rest = VALUE) => `parameters: [{ name: v, in: query, schema: ${schema} }]\n${rest}`;
@@ -132,6 +135,48 @@ end $$;`,
         [String(taken), 200, back],
         [String(refused), 422, { error: { v: ['is no value that can be stored'] } }],
       ],
+    }),
+  ),
+  ...[
+    [
+      'an object with any names',
+      'jsonb',
+      `return '{"available": 3}'`,
+      '{ type: object, additionalProperties: { type: integer } }',
+      { available: 3 },
+    ],
+    [
+      'a list of any values',
+      'setof jsonb',
+      `return query values ('{"n": 1}'::jsonb), ('"x"'), (null)`,
+      '{ type: array, items: { oneOf: [{ type: object, properties: { n: {} } }, { type: string }] } }',
+      [{ n: 1 }, 'x', null],
+    ],
+    ['a list of no values', 'setof jsonb', 'return', '{ type: array, items: { type: object } }', []],
+    [
+      'a row with a null where the document has none',
+      `table (a text, "eventId" uuid) rows 1`,
+      `return query select 'x', null::uuid`,
+      EVENT,
+      { a: 'x' },
+    ],
+    [
+      'rows with such nulls',
+      'table (a text, "eventId" uuid)',
+      `return query select 'x', null::uuid union all select ',"eventId":null', null`,
+      `{ type: array, items: ${EVENT} }`,
+      [{ a: 'x' }, { a: ',"eventId":null' }],
+    ],
+  ].map(
+    ([what, type, end, schema, back]): Row => ({
+      what: String(what),
+      sql: `create function public.NAME(p_api_key text) returns ${type} ${AS}
+begin
+  perform private.verify_key(p_api_key, 'NAME');
+  ${end};
+end $$;`,
+      operation: VALUE.replace('schema: {}', `schema: ${schema}`),
+      answers: [['', 200, back]],
     }),
   ),
   {

@@ -69,10 +69,8 @@ afterAll(async () => {
 });
 
 const openers = {
-  postgres: (
-    connections: number,
-    { prepare = true, deadlineMs = DEADLINE_MS, login = 'gateway_test' as 'gateway_test' | 'gateway_pooled' } = {},
-  ) => openPostgres({ url: loginUrl(database.adminUrl, login), connections, prepare, deadlineMs }),
+  postgres: (connections: number, { deadlineMs = DEADLINE_MS } = {}) =>
+    openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), connections, prepare: true, deadlineMs }),
   supabase: (connections: number, { deadlineMs = DEADLINE_MS } = {}) =>
     openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections, deadlineMs }),
 };
@@ -151,14 +149,6 @@ describe('postgres', () => {
     await answer;
     expect(gateway.faults).toEqual([]);
     expect((await get('/academias')).status).toBe(200);
-  });
-
-  test('without prepared statements, as behind a pooler, the answers are the same', async () => {
-    await start(openers.postgres(2));
-    const prepared = await get('/alunos?limit=3&ativo=true');
-    await start(openers.postgres(2, { prepare: false, login: 'gateway_pooled' }));
-    expect((await get('/alunos?limit=3&ativo=true')).body).toEqual(prepared.body);
-    expect((await get('/alunos?limit=3&ativo=true')).status).toBe(200);
   });
 
   test('times are in ISO 8601 and in UTC, whatever the database has as its default', async () => {

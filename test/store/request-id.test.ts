@@ -131,15 +131,6 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
     await telling(NAME, async () => expect(await ask(kind, 'x'.repeat(128))).toMatch(/^wellness-gateway x{46,128}$/));
     await idle();
   });
-
-  test('no id stays for later requests on the same connections', async () => {
-    const ids = Array.from({ length: 50 }, (_, n) => `turn-${n}`);
-    await telling(NAME, async () => {
-      for (const id of ids) expect(await ask(kind, id)).toBe(`wellness-gateway ${id}`);
-    });
-    for (const id of ids) expect(await ask(kind, id)).toMatch(/^\[\{/);
-    await idle();
-  });
 });
 
 test.each(KINDS)('the ids of 50 requests at a time do not mix on %s', async (kind, _login, sql) => {

@@ -1,8 +1,7 @@
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { connectToPrimary } from '../../src/store/postgres/servers.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
@@ -34,10 +33,9 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-const toUrl = (host: string, parameters: string, database?: string) => {
+const toUrl = (host: string, parameters: string) => {
   const url = new URL(loginUrl(server.adminUrl, 'gateway_test'));
-  const path = database === undefined ? url.pathname : `/${database}`;
-  return `postgres://${url.username}:${url.password}@${host}:${url.port}${path}?${parameters}`;
+  return `postgres://${url.username}:${url.password}@${host}:${url.port}${url.pathname}?${parameters}`;
 };
 
 /** What the check of the store says. */
@@ -85,28 +83,6 @@ test('a session with sslmode=verify-full is encrypted', async () => {
   const { rows } = await client.query('select ssl from pg_stat_ssl where pid = pg_backend_pid()');
   await client.end();
   expect(rows).toEqual([{ ssl: true }]);
-});
-
-describe('the name of a database', () => {
-  test.each([
-    ['a+b', 'a+b', ''],
-    ['a+b', 'a%2Bb', ''],
-    ['we ll/x', 'we%20ll%2Fx', ''],
-    ['we ll/x', 'postgres', 'dbname=we%20ll%2Fx'],
-    ['maçã?', 'ma%C3%A7%C3%A3%3F', ''],
-  ])('%s is that of psql, written as %s %s', async (name, path, parameters) => {
-    await asAdmin(server.adminUrl, async (admin) => {
-      await admin.query(`drop database if exists "${name}"`);
-      await admin.query(`create database "${name}" template template0`);
-    });
-    const url = toUrl('localhost', parameters, path);
-    const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: 20_000 });
-    const { rows } = await client.query('select current_database() as name');
-    await client.end();
-    expect(rows).toEqual([{ name }]);
-    const sql = ['--no-psqlrc', '--tuples-only', '--no-align', '--command=select current_database()'];
-    expect(execFileSync('psql', [url, ...sql], { encoding: 'utf8' }).trim()).toBe(name);
-  });
 });
 
 test.each([
