@@ -175,7 +175,7 @@ test('a killed worker fails only its own tenants, and they are served again when
   let backAt = 0;
   const clients = await underTenants(on, async (clients) => {
     const [lost, kept] = [clients.filter(isOf(worker)), clients.filter(isOf(other))];
-    worker.kill();
+    await worker.kill();
     await waitFor(() => {
       for (const client of lost) expect(failuresOf([client]).length).toBeGreaterThan(20);
     });
@@ -235,7 +235,7 @@ test('a hung worker fails only its own tenants, at the deadline', async () => {
 test('a killed coordinator fails no request of gateways on workers', async () => {
   const on = [await startOn(worker), await startOn(other)];
   const clients = await underTenants(on, async (clients) => {
-    coordinator.kill();
+    await coordinator.kill();
     await serves(clients);
     await startAgain(coordinator);
     await serves(clients);

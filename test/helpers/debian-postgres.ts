@@ -12,7 +12,8 @@ import { isPresent } from './requirement.ts';
 import { asAdmin, findPort, killFamily, type PostgresServer, stopFamily, untilReady } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
-const BINARIES = '/usr/lib/postgresql/15/bin';
+/** Its programs. */
+export const BINARIES = '/usr/lib/postgresql/15/bin';
 /** Its folder of files that every platform has; `extension` is one of them. */
 export const DEBIAN_SHARE = '/usr/share/postgresql/15';
 const EXTENSIONS = join(DEBIAN_SHARE, 'extension');
@@ -63,20 +64,31 @@ export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
   run(script: string, options?: { readonly env?: Record<string, string>; readonly input?: string }): void;
   /** Stops the server, runs `work`, and starts it again. */
   restart(work: () => void): Promise<void>;
+  /** Stops it in order; a primary waits until its standbys have everything. */
+  shutDown(): Promise<void>;
   /** Ends all of its processes as a loss of power would. */
-  kill(): void;
+  kill(): Promise<void>;
   /** Starts it again. */
   start(): Promise<void>;
   /** Stops all of its processes; its connections stay open. Returns what lets them go on. */
   freeze(): () => void;
 };
 
+type BareOptions = {
+  readonly settings?: readonly string[];
+  readonly auth?: string;
+  /** Where its folder is. */
+  readonly parent?: string;
+  /** Creates the folder `data`; by default it is empty. */
+  readonly create?: (options: Options) => void;
+};
+
 /** Starts it in a folder of its own, without roles and migrations: the URL is its superuser's. */
 export async function startBareDebianPostgres(
   superuser = 'postgres',
-  { settings = [], auth = 'scram-sha-256' }: { readonly settings?: readonly string[]; readonly auth?: string } = {},
+  { settings = [], auth = 'scram-sha-256', parent = tmpdir(), create }: BareOptions = {},
 ): Promise<BareDebianPostgres> {
-  const folder = mkdtempSync(join(tmpdir(), 'postgres-15-'));
+  const folder = mkdtempSync(join(parent, 'postgres-15-'));
   const port = await findPort();
   const adminUrl = `postgres://${superuser}:${PASSWORD}@127.0.0.1:${port}/postgres`;
   const user = findUser();
@@ -86,16 +98,17 @@ export async function startBareDebianPostgres(
     server = startServer(port, settings, options);
     await untilReady(server, () => asAdmin(adminUrl, async () => true));
   };
-  const end = async () => {
+  const shutDown = async () => {
     if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
   };
   const stop = async () => {
-    await end();
+    await shutDown();
     rmSync(folder, { recursive: true });
   };
   try {
     if (user) chownSync(folder, user.uid, user.gid);
-    createCluster(superuser, auth, options);
+    if (create) create(options);
+    else createCluster(superuser, auth, options);
     await start();
   } catch (error) {
     await stop();
@@ -109,11 +122,17 @@ export async function startBareDebianPostgres(
       execFileSync('sh', ['-ec', script], { ...options, stdio: 'pipe', env: { ...process.env, ...env }, input });
     },
     restart: async (work) => {
-      await end();
+      await shutDown();
       work();
       await start();
     },
-    kill: () => server?.pid !== undefined && killFamily(server.pid),
+    shutDown,
+    kill: async () => {
+      if (!server || server.exitCode !== null || server.signalCode !== null) return;
+      const ended = once(server, 'exit');
+      killFamily(server.pid ?? 0);
+      await ended;
+    },
     start,
     freeze: () => stopFamily(server?.pid ?? 0),
   };
