@@ -163,12 +163,6 @@ describe('a migration that is saved', () => {
     await saidAfter(() => writeFileSync(migration('20991231000007_direito.sql'), granted), 'Applied 20991231000007');
     await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
   });
-
-  test('and changed after it was applied is told so', async () => {
-    const file = migration('20991231000001_indice.sql');
-    const text = await saidAfter(() => writeFileSync(file, 'select 1;'), 'has changed since it was applied');
-    expect(text).toContain('change the database by a new migration');
-  });
 });
 
 test('a folder that goes away and comes back, as with a branch, is watched again', async () => {
@@ -178,7 +172,10 @@ test('a folder that goes away and comes back, as with a branch, is watched again
     rmSync(folder, { recursive: true });
   }, `${folder} has gone: it is watched again once it is back`);
   expect((await get('/treinos?limit=1'))[0]).toBe(200);
-  await saidAfter(() => cpSync(at('saved'), folder, { recursive: true }), 'has changed since it was applied');
+  await saidAfter(() => {
+    cpSync(at('saved'), folder, { recursive: true });
+    writeFileSync(migration('20991231000001_indice.sql'), 'select 1;');
+  }, /has changed since it was applied.*change the database by a new migration/s);
 });
 
 test('Ctrl-C while the examples are tried says nothing of the store that is closed', async () => {

@@ -76,24 +76,6 @@ end $$;`,
     operation: LIST,
     answers: [['', 200, [{ r: 1 }, { r: 3 }]]],
   },
-  {
-    what: 'a list of such rows',
-    sql: `create function public.NAME(p_api_key text) returns table (r integer, g integer) ${AS}
-begin
-  return query select 1, 2 union all select 3, 4;
-end $$;`,
-    operation: LIST,
-    answers: [
-      [
-        '',
-        200,
-        [
-          { r: 1, g: 2 },
-          { r: 3, g: 4 },
-        ],
-      ],
-    ],
-  },
   ...[
     [
       'a domain over a domain',

@@ -131,7 +131,7 @@ class PostgresStore implements Store {
         next === primary ? result : this.#callAt(next, call, signal, origin, batch),
       );
     });
-    return blameArgument(result, call);
+    return 'failure' in result ? blameArgument(result, call) : result;
   }
 
   /** Calls a function on a server. */
