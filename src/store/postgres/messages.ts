@@ -31,37 +31,14 @@ export function toPrepare(name: string, text: string): Buffer[] {
   return [serialize.parse({ name, text }), serialize.describe({ type: 'S', name })];
 }
 
-/** Executes a prepared statement. */
+/** Executes a prepared statement. All values and columns are sent as text. */
 export function toExecute(name: string, values: Row): Buffer[] {
-  return [toBind(name, values), EXECUTE_AND_SYNC];
+  return [serialize.bind({ statement: name, values: [...values] }), EXECUTE_AND_SYNC];
 }
 
 /** Puts a call in a transaction block. Its `begin` replaces the unnamed statement, so the call's has to be prepared after it. */
 export function inBlock(call: readonly Buffer[]): Buffer[] {
   return [BEGIN, ...call, COMMIT];
-}
-
-/** A Bind message for the unnamed portal; all values and columns are sent as text. */
-function toBind(name: string, values: Row): Buffer {
-  let length = HEADER + 1 + Buffer.byteLength(name) + 1 + 2 + 2 + 2;
-  for (const value of values) length += 4 + (value === null ? 0 : Buffer.byteLength(value));
-  const bytes = Buffer.allocUnsafe(length);
-  bytes[0] = 0x42;
-  bytes.writeInt32BE(length - 1, 1);
-  bytes[HEADER] = 0;
-  let at = HEADER + 1;
-  at += bytes.write(name, at);
-  bytes[at] = 0;
-  at = bytes.writeInt16BE(0, at + 1);
-  at = bytes.writeInt16BE(values.length, at);
-  for (const value of values) {
-    const begin = at + 4;
-    const size = value === null ? 0 : bytes.write(value, begin);
-    bytes.writeInt32BE(value === null ? -1 : size, at);
-    at = begin + size;
-  }
-  bytes.writeInt16BE(0, at);
-  return bytes;
 }
 
 /** The end of the message at an index; beyond the bytes if it is incomplete. Throws for an impossible length. */
