@@ -1,46 +1,157 @@
-import { apiCompare, type Diff, resolveRef } from 'api-smart-diff';
+// Compares the APIs that two documents describe.
+
+import { isDeepStrictEqual } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
-import { createRules } from './rules.ts';
-import { nameAs, toServed } from './served.ts';
+import { readApiRoot } from '../../src/openapi/document.ts';
+import { type DocumentOperation, listSources } from '../../src/openapi/operations.ts';
+import { normalizeTemplate, readTemplate } from '../../src/openapi/path.ts';
+import { follow } from '../../src/openapi/pointer.ts';
+import { itemsOf, type Schema } from '../../src/openapi/schema.ts';
+import { readStyle } from '../../src/openapi/styles.ts';
+import { below, createComparison, type Difference, namesOf, type Use } from './schemas.ts';
 
 /** A difference between two documents, as a line of the report. */
 export type Change = { readonly isBreaking: boolean; readonly line: string };
 
-const MAX_VALUE = 80;
+type Fields = Readonly<Record<string, unknown>>;
+
+/** An operation, one of its parameters, its body, a response or a header. */
+type Part = {
+  /** Such as `GET /alunos query limit`. */
+  readonly name: string;
+  readonly use: Use;
+  readonly fields: Fields;
+  /** Its schema is that of its content: a report names the keywords alone. */
+  readonly isContent?: true;
+  /** The key of the part that has this one. */
+  readonly around?: string;
+};
+
+/** Parts by a key that is equal for equal parts: path parameters count by position, and headers ignore case. */
+type Parts = ReadonlyMap<string, Part>;
 
 /** Finds the changes from one document to another, breaking ones first. */
 export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Document): Change[] {
-  const served = toServed(before);
-  const { diffs, merged } = apiCompare(served, nameAs(served, toServed(after)), { rules: createRules() });
-  const changes = diffs.map((diff) => ({ isBreaking: diff.type === 'breaking', line: describe(diff, merged) }));
+  const [root, ownRoot] = [readApiRoot(before), readApiRoot(after)];
+  // A part of the URL may move from the server to the paths, or back.
+  const isBelow = Object.keys(after.paths ?? {}).every((path) => `${ownRoot}${path}`.startsWith(`${root}/`));
+  const later = readParts(after, (path) => (isBelow ? `${ownRoot}${path}`.slice(root.length) : path));
+  const moved: Difference = { path: ['0', 'url'], effect: 'breaking', before: root || '/', after: ownRoot || '/' };
+  const changes = [...(isBelow ? [] : [toChange('servers', moved)]), ...compareParts(readParts(before), later)];
   return changes.sort((a, b) => Number(b.isBreaking) - Number(a.isBreaking));
 }
 
-function describe({ type, path, before, after }: Diff, merged: OpenAPIV3.Document): string {
-  const [place, ...rest] = path[0] === 'paths' ? splitPath(path.slice(1), merged) : path;
-  return [type, place, ...(rest.length > 0 ? [rest.join('.')] : []), `${format(before)} → ${format(after)}`].join(': ');
+function readParts(document: OpenAPIV3.Document, toRoute = (path: string) => path): Parts {
+  const sources = listSources(document).map((readSource) => readSource());
+  return new Map(sources.flatMap((source) => readOperation(document, source, toRoute(source.path))));
 }
 
-/** Splits a path into a place, such as `GET /alunos 200` or `GET /alunos query limit`, and the path below it. */
-function splitPath([url = '', method = '', ...path]: Diff['path'], merged: OpenAPIV3.Document): Diff['path'] {
-  const operation = [...(method ? [String(method).toUpperCase()] : []), url].join(' ');
-  const [part, name, ...rest] = path;
-  if (part === 'requestBody') return [`${operation} body`, ...below(path.slice(1))];
-  if (name === undefined) return [operation, ...path];
-  if (part === 'responses') return [`${operation} ${name}`, ...below(rest)];
-  if (part !== 'parameters') return [operation, ...path];
-  const item = merged.paths[url] as Record<string, OpenAPIV3.OperationObject>;
-  const parameter = resolveRef(item[method]?.parameters?.[Number(name)], merged) as OpenAPIV3.ParameterObject;
-  return [`${operation} ${parameter.in} ${parameter.name}`, ...rest];
+function readOperation(document: OpenAPIV3.Document, source: DocumentOperation, route: string): [string, Part][] {
+  const { path, method, places: _places, parameters = [], requestBody, responses, security, ...others } = source;
+  const name = `${method.toUpperCase()} ${route}`;
+  const around = `${method} ${normalizeTemplate(route).replace(/\{[^}]+\}/g, '{}')}`;
+  const ofParameters = (parameters as OpenAPIV3.ParameterObject[]).map((parameter): [string, Part] => {
+    const { name: own, in: place, required, style: _style, explode: _explode, ...fields } = parameter;
+    const key = place === 'path' ? readTemplate(path).indexOf(own) : place === 'header' ? own.toLowerCase() : own;
+    const { style, isExploded } = readStyle(parameter);
+    const isList = itemsOf((fields.schema ?? {}) as Schema) !== undefined;
+    const written = {
+      ...(required ? { required } : {}),
+      ...(isList ? { style: isExploded ? 'form, exploded' : style } : {}),
+    };
+    const part: Part = { name: `${name} ${place} ${own}`, use: 'request', fields: { ...fields, ...written }, around };
+    return [`${around} ${place} ${key}`, part];
+  });
+  const ofResponses = Object.entries(responses).flatMap(([status, response]): [string, Part][] => {
+    const { headers = {}, ...answer } = response as OpenAPIV3.ResponseObject;
+    const key = `${around} ${status}`;
+    const ofHeaders = Object.entries(headers).map(([own, fields]): [string, Part] => {
+      const header = `${status} header ${own.toLowerCase()}`;
+      return [
+        `${around} ${header}`,
+        { name: `${name} ${header}`, use: 'answer', fields: fields as Fields, around: key },
+      ];
+    });
+    return [[key, { name: `${name} ${status}`, use: 'answer', ...readContent(answer), around }], ...ofHeaders];
+  });
+  const body = requestBody && readContent(requestBody as OpenAPIV3.RequestBodyObject);
+  return [
+    [around, { name, use: 'request', fields: { security: readKeys(document, security), ...others } }],
+    ...ofParameters,
+    ...(body ? [[`${around} body`, { name: `${name} body`, use: 'request', ...body, around }] as [string, Part]] : []),
+    ...ofResponses,
+  ];
 }
 
-/** The path below the schema of a JSON body. */
-function below(path: Diff['path']): Diff['path'] {
-  return path.slice(0, 3).join() === 'content,application/json,schema' && path.length > 3 ? path.slice(3) : path;
+function readContent({ content, ...fields }: OpenAPIV3.ResponseObject | OpenAPIV3.RequestBodyObject) {
+  const schema = content?.['application/json']?.schema as Schema | undefined;
+  return { fields: { ...fields, ...(schema ? { schema } : {}) }, isContent: true } as const;
+}
+
+/** The headers of the keys that a request needs; empty if it needs none. */
+function readKeys(document: OpenAPIV3.Document, security: DocumentOperation['security'] = []): string {
+  const schemes = document.components?.securitySchemes ?? {};
+  const names = security.flatMap((requirement) => Object.keys(requirement));
+  const headers = names.map((name) => {
+    const { name: header = name } = follow(document, schemes[name] ?? {}) as { name?: string };
+    return header.toLowerCase();
+  });
+  return headers.join(', ');
+}
+
+function compareParts(before: Parts, after: Parts): Change[] {
+  const compare = createComparison();
+  const keys = new Set([...before.keys(), ...after.keys()]);
+  return [...keys].flatMap((key) => {
+    const [one, other] = [before.get(key), after.get(key)];
+    const { name, use, around = '' } = (one ?? other) as Part;
+    if (one && other) return compareFields(one, other, compare).map((found) => toChange(name, found));
+    // What it belongs to is new or gone.
+    if (around !== '' && !(one ? after : before).has(around)) return [];
+    const isBreaking = one !== undefined || (use === 'request' && other?.fields.required === true);
+    const effect = isBreaking ? 'breaking' : 'non-breaking';
+    return [toChange(name, { path: [], effect, before: one?.fields, after: other?.fields })];
+  });
+}
+
+/** The fields that are no annotations, and whether a value asks for more: the later one of a request, the earlier of an answer. */
+const ASKS_MORE: Readonly<Record<string, (value: unknown) => boolean>> = {
+  required: (value) => value === true,
+  security: (value) => value !== '',
+  style: () => true,
+  schema: (value) => value !== undefined,
+};
+
+function compareFields(one: Part, other: Part, compare: ReturnType<typeof createComparison>): Difference[] {
+  return namesOf(one.fields, other.fields).flatMap((name) => {
+    const [before, after] = [one.fields[name], other.fields[name]];
+    if (name === 'schema' && before && after) {
+      const differences = compare(one.use, before as Schema, after as Schema);
+      return one.isContent ? differences : below(name, differences);
+    }
+    if (isDeepStrictEqual(before, after)) return [];
+    const isBreaking = ASKS_MORE[name]?.(one.use === 'request' ? after : before);
+    const effect = isBreaking === undefined ? 'annotation' : isBreaking ? 'breaking' : 'non-breaking';
+    return [{ path: [name], effect, before, after }];
+  });
+}
+
+const MAX_VALUE = 80;
+/** A schema may contain itself. */
+const MAX_DEPTH = 8;
+
+function toChange(place: string, { effect, path, before, after }: Difference): Change {
+  const at = [effect, place, ...(path.length > 0 ? [path.join('.')] : [])].join(': ');
+  return { isBreaking: effect === 'breaking', line: `${at}: ${format(before)} → ${format(after)}` };
 }
 
 function format(value: unknown): string {
   if (value === undefined) return 'none';
-  const text = JSON.stringify(value);
+  const depths = new Map<unknown, number>();
+  const text = JSON.stringify(value, function (this: unknown, _name, part) {
+    const depth = (depths.get(this) ?? 0) + 1;
+    if (typeof part === 'object') depths.set(part, depth);
+    return depth > MAX_DEPTH ? undefined : part;
+  });
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }

@@ -5,8 +5,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import type { OpenAPIV3 } from 'openapi-types';
-import { parse } from 'yaml';
 import { bundle } from '../../src/openapi/bundle.ts';
+import { parseText } from '../../src/openapi/document.ts';
 import { type Change, findChanges } from './changes.ts';
 
 const DOCUMENT = 'openapi.yaml';
@@ -88,18 +88,10 @@ function git(folder: string, ...args: string[]): string {
 function readDocument(place: string, read: (path: string) => string): OpenAPIV3.Document {
   const contents = new Map<string, unknown>();
   const open = (path: string): unknown => {
-    if (!contents.has(path)) contents.set(path, parseFile(read(path), `${place}${path}`));
+    if (!contents.has(path)) contents.set(path, parseText(read(path), `${place}${path}`));
     return contents.get(path);
   };
   return bundle(DOCUMENT, open).document as unknown as OpenAPIV3.Document;
-}
-
-function parseFile(text: string, name: string): unknown {
-  try {
-    return parse(text);
-  } catch (error) {
-    throw new Error(`${name}: ${(error as Error).message}`, { cause: error });
-  }
 }
 
 /** The changelog's first section: the next release, with its announced breaking changes. */

@@ -142,15 +142,12 @@ export function readOperations(
   mistakes: Mistake[],
 ): ReadonlyMap<string, Operation> {
   const result = new Map<string, Operation>();
-  const converters = { request: createConverter('request', document), answer: createConverter('answer', document) };
   const readers: OperationReader[] = [];
-  const written = Object.entries(document.paths ?? {}).flatMap(([path, item]) =>
-    METHODS.filter((method) => follow(document, item ?? {})?.[method]).map((method) => ({ path, method })),
-  );
+  const written = listSources(document);
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
-  for (const { path, method } of written) {
+  for (const readSource of written) {
     try {
-      const reader = new OperationReader(toSource(document, path, method, converters), document, allows);
+      const reader = new OperationReader(readSource(), document, allows);
       const operation = reader.read();
       if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
       result.set(operation.id, operation);
@@ -182,17 +179,27 @@ function findUnmatchedPaths(paths: readonly string[]): Mistake[] {
   ];
 }
 
+/** Lists the operations of a document, each as a function that reads it, or throws for a reference to nothing. */
+export function listSources(document: OpenAPIV3.Document): (() => DocumentOperation)[] {
+  const converters = { request: createConverter('request', document), answer: createConverter('answer', document) };
+  return Object.entries(document.paths ?? {}).flatMap(([path, reference]) => {
+    const item = follow(document, reference ?? {});
+    const methods = METHODS.filter((method) => item?.[method]);
+    return methods.map((method) => () => toSource(document, path, item, method, converters));
+  });
+}
+
 type Convert = (schema: unknown) => Schema;
 
 /** The operation of the document without references, its schemas in one form. */
 function toSource(
   document: OpenAPIV3.Document,
   path: string,
+  item: OpenAPIV3.PathItemObject,
   method: (typeof METHODS)[number],
   { request, answer }: Readonly<Record<'request' | 'answer', Convert>>,
 ): DocumentOperation {
   const { security = [] } = document;
-  const item = follow(document, document.paths[path] ?? {});
   const own = item[method] as OpenAPIV3.OperationObject;
   const placed = (parameters: readonly unknown[] | undefined, at: Place) =>
     (parameters ?? []).map((parameter, index) => ({

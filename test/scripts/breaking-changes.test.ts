@@ -169,7 +169,7 @@ describe('it breaks clients that', () => {
     [
       'the key has another header',
       { 'components securitySchemes apiKey name': 'X-Key' },
-      /name: "X-Api-Key" → "X-Key"$/,
+      /^GET \/alunos: security: "x-api-key" → "x-key"$/,
     ],
     ['an operation is removed', { 'paths /academias get': undefined }, /^GET \/academias: \{.* → none$/],
     [
@@ -217,7 +217,7 @@ describe('it breaks clients that', () => {
     [
       'a keyword of 3.1 changes',
       { 'NovoAluno dependentRequired p_sexo 0': 'p_email' },
-      /^POST \/alunos body: dependentRequired.p_sexo.0: "p_telefone" → "p_email"$/,
+      /^POST \/alunos body: dependentRequired: \{"p_sexo":\["p_telefone"\]\} → \{"p_sexo":\["p_email"\]\}$/,
       { ...IN_3_1, 'NovoAluno dependentRequired': { p_sexo: ['p_telefone'] } },
     ],
     [
@@ -304,13 +304,13 @@ describe('it breaks clients that', () => {
     [
       'a header of an answer has another type',
       { [`${HEADERS} X-Total schema type`]: 'string' },
-      /^GET \/academias 200: headers.x-total.schema.type: "integer" → "string"$/,
+      /^GET \/academias 200 header x-total: schema.type: "integer" → "string"$/,
       WITH_HEADER,
     ],
     [
       'a header of an answer may be missing',
       { [`${HEADERS} X-Total required`]: false },
-      /^GET \/academias 200: headers.x-total.required: true → false$/,
+      /^GET \/academias 200 header x-total: required: true → false$/,
       WITH_HEADER,
     ],
     [
@@ -552,11 +552,11 @@ describe('the command', () => {
   });
 
   test('tells what breaks first, and ends with 1', async () => {
-    const edits = { 'info title': 'Wellness', 'SecaoDeAnamnese.ordem type': 'string' };
+    const edits = { 'GET /academias summary': 'Gyms', 'SecaoDeAnamnese.ordem type': 'string' };
     write(stringify(edited(SOURCE, edits)));
     const lines = [
       'breaking: GET /anamnese/secoes 200: items.properties.ordem.type: "integer" → "string"',
-      'annotation: info: title: "Wellness Management Service" → "Wellness"',
+      'annotation: GET /academias: summary: "List gyms" → "Gyms"',
       'openapi.yaml since HEAD: 1 breaking, 1 other',
     ];
     const script = resolve('scripts/breaking-changes/main.ts');
@@ -589,7 +589,7 @@ describe('the command', () => {
     expect(await run()).toEqual({
       code: 0,
       lines: [
-        'non-breaking: GET /academias query dia: none → {"name":"dia","in":"query","schema":{"type":"string"}}',
+        'non-breaking: GET /academias query dia: none → {"schema":{"type":"string"}}',
         'openapi.yaml since v1.0.0: 0 breaking, 1 other',
       ],
       errors: '',
@@ -629,6 +629,6 @@ describe('the command', () => {
   test('ends with 2 outside of a repository, and where the document is no YAML', async () => {
     expect(await run([], bare)).toMatchObject({ code: 2, errors: expect.stringMatching(/not a git repository/) });
     write('paths: [');
-    expect(await run(['HEAD'])).toMatchObject({ code: 2, errors: expect.stringMatching(/^openapi\.yaml: .*line 1/s) });
+    expect(await run(['HEAD'])).toMatchObject({ code: 2, errors: expect.stringMatching(/^openapi\.yaml:1: /) });
   });
 });

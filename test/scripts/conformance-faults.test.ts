@@ -1,7 +1,6 @@
 // Gateways with a fault each, which a run of all checks has to find.
 
 import { readFileSync } from 'node:fs';
-import { resolveRef } from 'api-smart-diff';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Answer } from '../../scripts/conformance/client.ts';
@@ -9,6 +8,7 @@ import { toJUnit } from '../../scripts/conformance/report.ts';
 import { LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request } from '../../scripts/conformance/request.ts';
 import type { RunOptions } from '../../scripts/conformance/run.ts';
 import { readDocument } from '../../src/openapi/document.ts';
+import { follow } from '../../src/openapi/pointer.ts';
 import type { Json } from '../../src/store/store.ts';
 import { document, KEYS } from '../helpers/api.ts';
 import { type Fault, failuresOf, GET, mapQuery, namesOf, queryOf, spoil, startChecks } from './conformance/checks.ts';
@@ -554,7 +554,7 @@ test('a gateway that knows of a record with the only known value of a rule is no
   const ruled = structuredClone(document);
   const creation = ruled.paths['/alunos']?.post as OpenAPIV3.OperationObject;
   const media = (creation.requestBody as OpenAPIV3.RequestBodyObject).content['application/json'];
-  const { properties } = resolveRef(media?.schema as object, ruled) as { properties: Record<string, object> };
+  const { properties } = follow(ruled, media?.schema as object) as { properties: Record<string, object> };
   Object.assign(properties.p_email ?? {}, { 'x-rule': 'an address of the gym' });
   creation.responses['409'] = { description: 'Taken' };
   const taken = { status: 409, ...withBody({ error: `taken by ${KEYS.aurora} ]]>` }) };

@@ -1,0 +1,218 @@
+// Compares schemas, in the one form of schema.ts: of a request clients break if less is allowed, of an answer if more is.
+
+import { isDeepStrictEqual } from 'node:util';
+import {
+  EXACT,
+  isAnnotation,
+  isRequestOnly,
+  isResponseOnly,
+  MAX_NESTING,
+  readProperties,
+  type Schema,
+} from '../../src/openapi/schema.ts';
+import { SUBSCHEMAS } from '../../src/openapi/structure.ts';
+
+export type Use = 'request' | 'answer';
+
+export type Difference = {
+  readonly path: readonly string[];
+  readonly effect: 'breaking' | 'non-breaking' | 'annotation';
+  readonly before: unknown;
+  readonly after: unknown;
+};
+
+type Node = Readonly<Record<string, unknown>>;
+
+/** The names in either of two objects. */
+export function namesOf(one: object, other: object): string[] {
+  return [...new Set([...Object.keys(one), ...Object.keys(other)])];
+}
+
+/** Puts differences below a name. */
+export function below(name: string, differences: readonly Difference[]): Difference[] {
+  return differences.map(({ path, ...difference }) => ({ ...difference, path: [name, ...path] }));
+}
+
+/** Lists of which a value has to be one, or has to match one. */
+const CHOICES = ['enum', 'anyOf', 'oneOf'];
+const LISTS = [...CHOICES, ...SUBSCHEMAS.list, 'required'];
+/** If these schemas allow less, the one around them does. A change within any other may do both. */
+const INNER = SUBSCHEMAS.one.filter((name) => !['if', 'not'].includes(name));
+
+/** Creates the function that finds the differences of two schemas, which may contain themselves. */
+export function createComparison(): (use: Use, before: Schema, after: Schema) => Difference[] {
+  const known = { request: new Map<Schema, Map<Schema, Difference[]>>(), answer: new Map() };
+
+  function compare(use: Use, before: Schema, after: Schema): Difference[] {
+    const found: Map<Schema, Difference[]> = known[use].get(before) ?? new Map();
+    known[use].set(before, found);
+    if (!found.has(after)) {
+      found.set(after, []);
+      const [one, other] = [simplify(use, before), simplify(use, after)];
+      const all = namesOf(one, other).flatMap((name) => below(name, compareKeyword(use, name, one, other)));
+      found.set(after, all);
+    }
+    return found.get(after) ?? [];
+  }
+
+  function compareKeyword(use: Use, name: string, one: Node, other: Node): Difference[] {
+    const [before, after] = [one[name], other[name]] as [never, never];
+    if (SUBSCHEMAS.map.includes(name)) return compareMaps(use, name, one, other);
+    if (LISTS.includes(name)) return compareLists(use, name, before, after);
+    if (typeof before === 'object' && typeof after === 'object') {
+      if (INNER.includes(name)) return compare(use, before, after);
+      if (name === 'not') return compare(use === 'request' ? 'answer' : 'request', before, after);
+    }
+    if (isDeepStrictEqual(before, after)) return [];
+    const isDefault = name === 'default' && use === 'request';
+    if (isAnnotation(name) && !isDefault) return [{ path: [], effect: 'annotation', before, after }];
+    const narrows = NARROWING[name] ?? ((_, after) => after !== undefined);
+    const isNarrower = use === 'request' ? narrows(before, after, one, other) : narrows(after, before, other, one);
+    return toDifference(isDefault ? before !== undefined : isNarrower, before, after);
+  }
+
+  function compareMaps(use: Use, keyword: string, { [keyword]: before = {} }: Node, other: Node): Difference[] {
+    const [one, { [keyword]: after = {} }] = [before as Record<string, Schema>, other];
+    return namesOf(one, after as object).flatMap((name) => {
+      const [from, to] = [one[name], (after as Record<string, Schema>)[name]];
+      if (from && to) return below(name, compare(use, from, to));
+      const isNarrower = keyword === 'properties' ? isRefused(name, from !== undefined, other) : to !== undefined;
+      return below(name, toDifference(use === 'request' ? isNarrower : to === undefined, from, to));
+    });
+  }
+
+  /** Compares the items that only one list has. A schema replaces another one that is gone. */
+  function compareLists(use: Use, keyword: string, before: unknown[] = [], after: unknown[] = []): Difference[] {
+    const isOfSchemas = SUBSCHEMAS.list.includes(keyword);
+    const isSame = (one: unknown, other: unknown) =>
+      isOfSchemas ? compare(use, one as Schema, other as Schema).length === 0 : isDeepStrictEqual(one, other);
+    const gone = before.filter((one) => !after.some((other) => isSame(one, other)));
+    const added = after.filter((other) => !before.some((one) => isSame(one, other)));
+    const replaced = isOfSchemas ? Math.min(gone.length, added.length) : 0;
+    const hasMore = (others: unknown[]) => CHOICES.includes(keyword) && others.length > 0;
+    const toBreaking = (isNarrower: boolean) => isNarrower === (use === 'request');
+    return [
+      ...gone.flatMap((one, index) => {
+        const isChanged = index < replaced;
+        const removed = toDifference(toBreaking(hasMore(after)), one, undefined);
+        return below(
+          `${before.indexOf(one)}`,
+          isChanged ? compare(use, one as Schema, added[index] as Schema) : removed,
+        );
+      }),
+      ...added.slice(replaced).flatMap((other) => {
+        return below(`${after.indexOf(other)}`, toDifference(toBreaking(!hasMore(before)), undefined, other));
+      }),
+    ];
+  }
+
+  return compare;
+}
+
+function toDifference(isBreaking: boolean, before: unknown, after: unknown): Difference[] {
+  return [{ path: [], effect: isBreaking ? 'breaking' : 'non-breaking', before, after }];
+}
+
+/** A schema with the keywords of its allOf, one text of its types, and without the properties that are never there. */
+function simplify(use: Use, schema: Schema): Node {
+  const { type, anyOf, properties, additionalProperties, ...own } = mergeAll(schema);
+  const isOfTypes = type === undefined && anyOf?.every(isType);
+  const types = [(isOfTypes ? anyOf?.map((choice) => choice.type) : type) ?? []].flat(2);
+  const shown = Object.entries(properties ?? {}).filter(([, one]) => !isResponseOnly(one) && !isRequestOnly(one));
+  // Clients must ignore unknown properties, but those of a map have a type.
+  const isIgnored = additionalProperties === undefined || (additionalProperties === false && use === 'answer');
+  return {
+    ...own,
+    ...(types.length > 0 ? { type: [...new Set(types)].sort().join('|') } : {}),
+    ...(anyOf && !isOfTypes ? { anyOf } : {}),
+    ...(properties ? { properties: Object.fromEntries(shown) } : {}),
+    ...(isIgnored ? {} : { additionalProperties }),
+  };
+}
+
+/** Whether a schema has a type and nothing else; an integer of a request has bounds in any case. */
+function isType({ minimum = EXACT[0], maximum = EXACT[1], ...own }: Schema): boolean {
+  return Object.keys(own).join() === 'type' && minimum === EXACT[0] && maximum === EXACT[1];
+}
+
+/** A schema with the keywords of the parts of its allOf, except what several of them say differently. */
+function mergeAll(schema: Schema, nesting = 0): Schema {
+  const { allOf = [], ...own } = schema;
+  if (allOf.length === 0 || nesting > MAX_NESTING) return own;
+  const merged: Record<string, unknown> = { ...own, ...readProperties(schema) };
+  const others: Schema[] = [];
+  for (const [name, value] of allOf.flatMap((part) => Object.entries(mergeAll(part, nesting + 1)))) {
+    merged[name] ??= value;
+    const isMerged = ['properties', 'required'].includes(name) || isAnnotation(name);
+    if (!isMerged && !isDeepStrictEqual(merged[name], value)) others.push({ [name]: value });
+  }
+  return others.length > 0 ? { ...merged, allOf: others } : merged;
+}
+
+/** Whether a property that is new in a schema has to be there, or one that is gone is refused now. */
+function isRefused(name: string, isGone: boolean, { required, additionalProperties }: Node): boolean {
+  return isGone ? additionalProperties === false : ((required ?? []) as string[]).includes(name);
+}
+
+/** Whether a keyword allows less than before. The schemas are those around it. */
+type Narrows = (before: never, after: never, one: Schema, other: Schema) => boolean;
+
+const isMore = (before = 0, after = 0) => after > before;
+const isLess = (before = Infinity, after = Infinity) => after < before;
+const isOnlyNow = (before?: boolean, after?: boolean) => after === true && before !== true;
+
+/** Whether an end has a stricter bound; either may be exclusive. An integer above 0 is at least 1. */
+function narrowsBound(end: 'minimum' | 'maximum'): Narrows {
+  const [open, sign] = end === 'minimum' ? (['exclusiveMinimum', 1] as const) : (['exclusiveMaximum', -1] as const);
+  const read = (schema: Schema) => {
+    const [closed = -Infinity, excluded = -Infinity] = [schema[end], schema[open]].map(
+      (bound) => bound && bound * sign,
+    );
+    if (schema.type === 'integer') return { bound: Math.max(closed, Math.floor(excluded) + 1), isOpen: false };
+    return { bound: Math.max(closed, excluded), isOpen: excluded >= closed && excluded > -Infinity };
+  };
+  return (_before, _after, one, other) => {
+    const [from, to] = [read(one), read(other)];
+    return to.bound > from.bound || (to.bound === from.bound && to.isOpen && !from.isOpen);
+  };
+}
+
+/** The maximum lengths that formats have in any case. */
+const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
+
+/** Whether a format only repeats the bounds of a number, which requests always have. */
+function isOfBounds(format: string, { type }: Schema): boolean {
+  return ['int32', 'int64', 'float', 'double'].includes(format) && type !== 'string';
+}
+
+/** Whether every value of one type is also of the other; `|` joins several types. */
+function isWithin(one: string, other: string): boolean {
+  const types = other.split('|');
+  return one.split('|').every((type) => types.includes(type) || (type === 'integer' && types.includes('number')));
+}
+
+/** How much of other properties is allowed: none, those of a schema, or any. */
+function toOpenness(additional: unknown): number {
+  return typeof additional === 'object' ? 1 : additional === false ? 0 : 2;
+}
+
+/** Any other keyword allows less if it is new or different. */
+const NARROWING: Readonly<Record<string, Narrows>> = {
+  type: (before?: string, after?: string) => after !== undefined && !(before && isWithin(before, after)),
+  format: (before: string | undefined, after: string | undefined, one, other) =>
+    after !== undefined && !(isOfBounds(after, other) && (before === undefined || isOfBounds(before, one))),
+  minimum: narrowsBound('minimum'),
+  exclusiveMinimum: narrowsBound('minimum'),
+  maximum: narrowsBound('maximum'),
+  exclusiveMaximum: narrowsBound('maximum'),
+  minLength: isMore,
+  minItems: isMore,
+  minProperties: isMore,
+  maxLength: (before: number | undefined, after: number | undefined, _one, { format = '' }) =>
+    isLess(before ?? LENGTHS[format], after),
+  maxItems: isLess,
+  maxProperties: isLess,
+  nullable: (before?: boolean, after?: boolean) => isOnlyNow(after, before),
+  uniqueItems: isOnlyNow,
+  additionalProperties: (before: unknown, after: unknown) => toOpenness(after) < toOpenness(before),
+};
