@@ -64,8 +64,6 @@ export function createConverter(
   const isVersion30 = String(document.openapi).startsWith('3.0');
   /** Schemas wait in a queue to be filled: recursion would be too deep, because they form long chains of references. */
   const waiting: (() => void)[] = [];
-  /** Schemas that become copies of another one, which has to be converted first. */
-  const unmerged = new Map<Schema, () => void>();
   /** What is done with schemas once all parts are converted. */
   const finishing: (() => void)[] = [];
 
@@ -120,16 +118,6 @@ export function createConverter(
     });
   }
 
-  /** Makes a schema a copy of another one with its own keywords, once the other one is converted. */
-  function merge(schema: Source, other: Schema, own: object): void {
-    unmerged.set(schema, () => {
-      unmerged.delete(schema);
-      unmerged.get(other)?.();
-      replace(schema, { ...other, ...own });
-      if (schema.nullable === true && Array.isArray(schema.enum)) schema.enum = [...new Set([...schema.enum, null])];
-    });
-  }
-
   /** The names of the properties that are hidden on this side, in a schema and in its parts for the same value. */
   function findHidden(source: unknown, nesting = 0): readonly string[] {
     const node = follow(document, source as Source);
@@ -177,59 +165,30 @@ export function createConverter(
     }
   }
 
-  /** A list of types with null becomes `nullable`, as does a choice between a schema and null. Returns the schema besides null. */
-  function unifyNull(schema: Source, source: Source): Source {
-    const { type, nullable } = source;
-    if ([type].flat().every((name) => name === 'null')) {
-      delete schema.type;
-      schema.enum = [null];
-    } else if (Array.isArray(type)) Object.assign(schema, toType(type));
-    const only = findOnly(source);
-    if (only) {
-      const { [only.keyword]: parts, ...own } = schema;
-      merge(schema, (parts as Schema[])[only.index] ?? {}, only.keyword === 'allOf' ? own : { ...own, nullable: true });
-    } else if (nullable !== undefined && type === undefined) {
-      // Without a type, authors mean that null is allowed too.
-      const { nullable: _nullable, ...inner } = schema;
-      if (nullable !== true) {
-        replace(schema, inner);
-        return schema;
-      }
-      replace(schema, { anyOf: [inner, { enum: [null] }], ...pick(inner, isAnnotation) });
-      return inner;
-    }
-    return schema;
-  }
-
-  /** Finds the only schema in an allOf, anyOf or oneOf, apart from annotations and null. */
-  function findOnly(source: Source): { readonly keyword: string; readonly index: number } | undefined {
-    for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
-      const { [keyword]: parts, nullable, type, ...others } = source;
-      if (!Array.isArray(parts) || !Object.keys(others).every(isAnnotation)) continue;
-      const index = parts.findIndex((part) => !isNull(part));
-      const nulls = keyword === 'allOf' ? 0 : 1;
-      if (index < 0 || parts.length !== nulls + 1 || parts.filter(isNull).length !== nulls) continue;
-      const only = follow(document, parts[index]) as Source | boolean | undefined;
-      const own = typeof only === 'object' ? (only.type ?? parts[index].type) : undefined;
-      if ((type ?? own) !== own || (own === undefined && (nullable === true || nulls > 0))) continue;
-      return { keyword, index };
-    }
-    return undefined;
-  }
-
-  function isNull(part: unknown): boolean {
-    const { type, enum: values, const: value } = (follow(document, part as Source) ?? {}) as Source;
-    return type === 'null' || value === null || (Array.isArray(values) && values.length === 1 && values[0] === null);
-  }
-
   return (source) => {
     const schema = convert(source);
     for (const fillNext of waiting) fillNext();
     waiting.length = 0;
-    for (const mergeNext of [...unmerged.values()]) mergeNext();
     for (const finishNext of finishing.splice(0)) finishNext();
     return schema;
   };
+}
+
+/**
+ * A list of types with null becomes `nullable`, and `nullable` beside other schemas, or without a type, a choice of null: authors mean
+ * that null is allowed too. Returns the schema besides null.
+ */
+function unifyNull(schema: Source, { type, nullable }: Source): Source {
+  if ([type].flat().every((name) => name === 'null')) {
+    delete schema.type;
+    schema.enum = [null];
+  } else if (Array.isArray(type)) Object.assign(schema, toType(type));
+  const isOfType = type !== undefined && !['allOf', 'anyOf', 'oneOf'].some((name) => name in schema);
+  if (nullable === undefined || isOfType) return schema;
+  const { nullable: _nullable, ...inner } = schema;
+  if (nullable === true) replace(schema, { anyOf: [inner, { enum: [null] }], ...pick(inner, isAnnotation) });
+  else replace(schema, inner);
+  return nullable === true ? inner : schema;
 }
 
 /** Whether a keyword validates nothing. */
@@ -311,14 +270,17 @@ const STRICTER: Readonly<Record<string, (one: never, other: never) => unknown>> 
 const DEPENDENT = /^(if|then|else|contains|(min|max)Contains|prefixItems|(additional|unevaluated)Items)$/;
 
 /**
- * Makes a scalar or an array of the parts of its allOf, such as a reference with keywords beside it, so that its type, its format
- * and its bounds are its own. Leaves the parts where two of them cannot be one.
+ * Makes a schema of its only part besides null, and a scalar or an array of all parts of its allOf, such as a reference with keywords
+ * beside it, so that its type, its format and its bounds are its own. Leaves the parts where two of them cannot be one.
  */
 function mergeParts(schema: Source, nesting = 0): void {
-  const { allOf, ...own } = schema as Schema;
-  const types = allOf && nesting <= MAX_NESTING ? typesOf(schema) : [];
+  const { allOf, anyOf, oneOf, ...own } = schema as Schema;
+  const lists = [allOf, anyOf, oneOf].filter((list) => list !== undefined);
+  if (lists.length === 0 || nesting > MAX_NESTING) return;
+  for (const part of lists.flat()) mergeParts(part, nesting + 1);
+  if (lists.length === 1 && mergeOnly(schema, own, lists[0] ?? [], allOf === undefined)) return;
+  const types = allOf ? typesOf(schema) : [];
   if (!allOf || types.length === 0 || types.includes('object')) return;
-  for (const part of allOf) mergeParts(part, nesting + 1);
   const merged: Source = {};
   for (const [name, value] of [own, ...allOf].flatMap((part) => Object.entries(part))) {
     if (DEPENDENT.test(name)) return;
@@ -329,6 +291,18 @@ function mergeParts(schema: Source, nesting = 0): void {
   }
   const { type: _type, nullable: _nullable, ...others } = merged;
   replace(schema, { ...others, ...toType(types) });
+}
+
+/** Makes a schema of its only part, or of the only choice besides null, unless it has keywords of its own. */
+function mergeOnly(schema: Source, own: Schema, parts: readonly Schema[], isChoice: boolean): boolean {
+  const isNull = ({ enum: values }: Schema) => values?.length === 1 && values[0] === null;
+  const [only, ...others] = parts.filter((part) => !isNull(part));
+  const hasNull = parts.length > 1;
+  if (!only || others.length > 0 || (hasNull && (!isChoice || only.type === undefined))) return false;
+  if (!Object.entries(own).every(([name, value]) => isAnnotation(name) || only[name as 'type'] === value)) return false;
+  const values = only.enum ? { enum: [...new Set([...only.enum, null])] } : {};
+  replace(schema, { ...only, ...own, ...(hasNull ? { nullable: true, ...values } : {}) });
+  return true;
 }
 
 /** In OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
