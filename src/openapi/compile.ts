@@ -7,7 +7,7 @@ import { OpenAPIRouter, OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Locate, type Mistake, openDocument, readApiRoot } from './document.ts';
 import { formats } from './formats.ts';
-import { describeMistakes, type Refused, readMistakes } from './mistakes.ts';
+import { describeMistakes, readMistakes } from './mistakes.ts';
 import { type DocumentOperation, type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import { createMatch, type Match } from './router.ts';
@@ -81,16 +81,14 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
  */
 const VALIDATOR = new Validator({ allErrors: true, validateSchema: false, code: { optimize: false } });
 
-/** Mistakes for which the validator reports many errors, none of them clear. */
-const UNCLEAR: readonly (Refused | undefined)[] = ['a path outside of `paths`', 'a parameter in another place'];
-
 /** Finds what the specification does not allow, except consequences of known mistakes. */
 async function findInvalid(source: OpenAPIV3.Document, known: readonly Mistake[]): Promise<Mistake[]> {
   const { errors = [] } = await VALIDATOR.validate(structuredClone(source) as never);
   // A string comes from its search for references, which it also sees in examples. findUnsupported checks all references.
   if (typeof errors === 'string' && source.openapi !== undefined) return [];
+  // It reports an error for each place that a parameter may have.
   const causes = known
-    .filter(({ what }) => UNCLEAR.includes(what))
+    .filter(({ what }) => what === 'a cookie, or a parameter in another place')
     .map(({ place = [] }) => toPointer(place.slice(0, 5)));
   return readMistakes(errors, 'what the specification does not allow').filter(
     ({ place = [] }) => !causes.some((cause) => toPointer(place).startsWith(cause)),

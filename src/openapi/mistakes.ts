@@ -47,14 +47,9 @@ export const REFUSED = {
     `${what} ${name} has ${name.length} characters, and Postgres knows ${MAX_NAME}: give it a shorter name`,
   'no operationId': () => 'operationId is missing: add one, which no other operation has',
   'an operationId twice': (id) => `operationId ${id} is used twice: rename one`,
-  'no security, or `security: []`': () =>
-    'has no security: every operation needs the API key, by a security scheme of type apiKey in a header',
-  'optional security': () => 'has optional security: the gateway demands the key; remove {}',
-  'bearer, OAuth, OpenID Connect, cookies, two schemes': (found) =>
+  'other security than a key in a header, or none': (found) =>
     `security must require one scheme, of type apiKey in a header; it has ${found}`,
-  'a cookie': (parameter) =>
-    `${parameter} is not supported: the gateway takes no cookies; declare it in query or header`,
-  'a parameter in another place': (name, place, places) =>
+  'a cookie, or a parameter in another place': (name, place, places) =>
     `parameter ${name} is in ${place}: expected one of ${places}`,
   'a parameter with content': (parameter) =>
     `${parameter} has content, which is not supported: give it a schema, or send it in the body`,
@@ -76,10 +71,8 @@ export const REFUSED = {
   '`after` without ids': () =>
     'the parameter after names a record by its id: the records must have the property id, as required',
   'a body of a GET or a DELETE': (method) => `a ${method} has no body (RFC 9110, 9.3): use parameters`,
-  'forms, uploads and XML in a body': (types) =>
-    `the body has the content ${types}: the gateway reads application/json only, remove the others`,
-  'CSV and XML in an answer': (status, types) =>
-    `the response ${status} has the content ${types}: the gateway sends application/json only, remove the others`,
+  'forms, uploads, CSV and XML': (what, types) =>
+    `${what} has the content ${types}: the gateway reads and sends application/json only, remove the others`,
   'content without a schema': (what, or) => `${what} must have an application/json schema${or}`,
   'several success statuses, or none': (found) =>
     `exactly one success response must be declared, such as 200; found ${found}`,
@@ -87,9 +80,8 @@ export const REFUSED = {
   'redirections, informational responses': (status) => `the gateway never answers with ${status}: remove it`,
   'another form of errors': (status, sent) =>
     `the schema of the response ${status} does not allow what the gateway sends: ${sent}`,
-  '`x-conflicts` of another form': () => 'x-conflicts of the response 409 must be a map from constraints to texts',
-  '`x-conflicts` without a 409': (status) =>
-    `the response ${status} has x-conflicts, which only a 409 can have: move it`,
+  '`x-conflicts` of another form, or without a 409': (status) =>
+    `the response ${status} has x-conflicts, which must be a map from constraints to texts, of the response 409`,
   'a header that is never sent': (header, status) =>
     `the gateway never sends the header ${header} with ${status}: remove it`,
   '`Location` without a link': () =>
@@ -148,6 +140,14 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
         ? message + allowed + (isList ? ': give a list of schemas to prefixItems' : '')
         : `has ${unknown}, which OpenAPI does not define: correct it, or call it x-${unknown}`;
     const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
+    if (unknown?.startsWith('/')) {
+      return toMistake(
+        'a path outside of `paths`',
+        [...place, unknown],
+        unknown,
+        String(place.at(-1) ?? 'the top level'),
+      );
+    }
     const within = toPointer(splitPlace(place).rest).slice('#/'.length);
     return { what, text: `${within} ${text}`.trim(), place: unknown === undefined ? place : [...place, unknown] };
   });

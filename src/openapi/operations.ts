@@ -264,7 +264,7 @@ class OperationReader {
       route: readApiRoot(this.#document) + source.path,
       ...this.#readSuccess(),
       statuses: Object.keys(source.responses),
-      conflicts: this.#readConflicts(),
+      conflicts: (this.#responseOf('409') as { 'x-conflicts'?: Record<string, string> })['x-conflicts'],
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
       readOnly: source.method === 'get' || source['x-read-only'] === true,
       body,
@@ -370,7 +370,7 @@ class OperationReader {
     const place = ['responses', status, 'content'];
     if (!content) return { status: Number(status), returns: 'nothing', optional: [] };
     if (EMPTY.includes(status)) this.mistake('content of a 204', place, status);
-    this.#checkContent(content, status, place);
+    this.#checkContent(content, `the response ${status}`, place);
     const schema = this.#schemaOf(status);
     if (!schema) this.mistake('content without a schema', place, `the response ${status}`, ', or no content');
     const returns = toReturned(schema ?? {});
@@ -378,18 +378,9 @@ class OperationReader {
     return { status: Number(status), returns, optional };
   }
 
-  #checkContent(content: object, status: string, place: Place): void {
-    const others = listOthers(content);
-    if (others) this.mistake('CSV and XML in an answer', place, status, others);
-  }
-
-  #readConflicts(): Operation['conflicts'] {
-    const { 'x-conflicts': conflicts } = this.#responseOf('409') as { 'x-conflicts'?: unknown };
-    if (conflicts === undefined) return undefined;
-    if (!isJsonObject(conflicts) || Object.values(conflicts).some((text) => typeof text !== 'string')) {
-      this.mistake('`x-conflicts` of another form', ['responses', '409', 'x-conflicts']);
-    }
-    return conflicts as Record<string, string>;
+  #checkContent(content: object, what: string, place: Place): void {
+    const others = Object.keys(content).filter((type) => type !== JSON_TYPE);
+    if (others.length > 0) this.mistake('forms, uploads, CSV and XML', place, what, others.join(', '));
   }
 
   /** Finds responses that the gateway would not send as declared. */
@@ -399,9 +390,13 @@ class OperationReader {
       const place = ['responses', status];
       if (/^[13]/.test(status) && status !== '304')
         this.mistake('redirections, informational responses', place, status);
-      if (status !== '409' && 'x-conflicts' in response) this.mistake('`x-conflicts` without a 409', place, status);
+      const { 'x-conflicts': conflicts = {} } = response as { 'x-conflicts'?: unknown };
+      const isOfTexts = isJsonObject(conflicts) && Object.values(conflicts).every((text) => typeof text === 'string');
+      if (!isOfTexts || (status !== '409' && 'x-conflicts' in response)) {
+        this.mistake('`x-conflicts` of another form, or without a 409', [...place, 'x-conflicts'], status);
+      }
       if (!content || !/^([45]|default)/.test(status)) continue;
-      this.#checkContent(content, status, [...place, 'content']);
+      this.#checkContent(content, `the response ${status}`, [...place, 'content']);
       const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
       const schema = this.#schemaOf(status);
       if (schema && !this.#allows(schema, value)) {
@@ -434,8 +429,7 @@ class OperationReader {
       return [];
     };
     // support.ts refuses any other place.
-    if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header' && source.in !== 'cookie') return [];
-    if (source.in === 'cookie') return refuse('a cookie', parameter);
+    if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header') return [];
     if (source.content) return refuse('a parameter with content', parameter);
     if (source.in === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) {
       return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
@@ -473,8 +467,7 @@ class OperationReader {
     if (WITHOUT_BODY.includes(method)) {
       this.mistake('a body of a GET or a DELETE', ['requestBody'], method.toUpperCase());
     }
-    const others = listOthers(source.content);
-    if (others) this.mistake('forms, uploads and XML in a body', place, others);
+    this.#checkContent(source.content, 'the body', place);
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
     const fields = readFields(schema);
@@ -502,15 +495,15 @@ class OperationReader {
     const place = own === this.#document.security ? ['security'] : ['paths', path, method, 'security'];
     const refuse = <R extends Refused>(what: R, ...texts: Texts<R>) =>
       void this.mistakes.push(toMistake(what, place, ...texts));
-    if (all.length === 0) return refuse('no security, or `security: []`');
-    if (security.some((requirement) => Object.keys(requirement).length === 0)) return refuse('optional security');
     const schemes = this.#document.components?.securitySchemes ?? {};
     const [name = ''] = all;
     const schemeOf = (name: string) => follow(this.#document, schemes[name] ?? {}) as OpenAPIV3.SecuritySchemeObject;
     const scheme = schemeOf(name);
-    if (all.length > 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
-      const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`).join(', ');
-      return refuse('bearer, OAuth, OpenID Connect, cookies, two schemes', found);
+    const isOptional = security.some((requirement) => Object.keys(requirement).length === 0);
+    if (isOptional || all.length !== 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
+      const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`);
+      const others = isOptional ? ['{}, which makes it optional'] : [];
+      return refuse('other security than a key in a header, or none', [...found, ...others].join(', ') || 'none');
     }
     if (!HEADER_NAME.test(scheme.name)) return refuse('a name that no header can have', scheme.name);
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
@@ -545,13 +538,6 @@ class OperationReader {
       this.mistake('two parameters with one argument', [], argument, givers);
     }
   }
-}
-
-/** The content types that the gateway neither reads nor sends; empty for none. */
-function listOthers(content: object): string {
-  return Object.keys(content)
-    .filter((type) => type !== JSON_TYPE)
-    .join(', ');
 }
 
 /** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */

@@ -5,7 +5,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
-import { find, follow, isReference, type Place, readReference, toPointer } from './pointer.ts';
+import { find, follow, isReference, readReference, toPointer } from './pointer.ts';
 import { ANNOTATIONS, EXACT, IN_PLACE, readTypes, toSchemaReference, typeOf } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
@@ -13,11 +13,7 @@ import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.
 type Fault = readonly [name: string | undefined, ...texts: string[]];
 
 /** A rule for one kind of object. */
-type Rule = readonly [
-  kind: Kind,
-  what: Refused,
-  find: (node: Node, isVersion30: boolean, place: Place) => readonly Fault[],
-];
+type Rule = readonly [kind: Kind, what: Refused, find: (node: Node, isVersion30: boolean) => readonly Fault[]];
 
 const NOT_SERVED = {
   head: 'a HEAD is answered as the GET of its path',
@@ -48,15 +44,13 @@ const BOUNDS: readonly (readonly [string, string])[] = [
 ];
 /** JavaScript takes a property of this name for the prototype of its object. */
 const PROTOTYPE = '__proto__';
-const PLACES = ['query', 'path', 'header', 'cookie'];
+const PLACES = ['query', 'path', 'header'];
 
 const RULES: readonly Rule[] = [
-  ['document', 'a path outside of `paths`', findMisplaced],
   ['document', 'another dialect', (node) => findDialect(node, 'jsonSchemaDialect')],
   ['document', 'several paths of servers', findServers],
   ['document', 'a server without a URL', findUrls],
   ['document', "a variable in a server's path with several values", findVariables],
-  ['pathItem', 'a path outside of `paths`', findMisplaced],
   [
     'pathItem',
     '`head`, `options`, `trace`',
@@ -65,7 +59,7 @@ const RULES: readonly Rule[] = [
   ['pathItem', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
   ['operation', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
   ['operation', 'callbacks', ({ callbacks }) => (isFilled(callbacks) ? [['callbacks']] : [])],
-  ['parameter', 'a parameter in another place', findOtherPlace],
+  ['parameter', 'a cookie, or a parameter in another place', findOtherPlace],
   ['parameter', 'the name `__proto__`', ({ name }) => (name === PROTOTYPE ? [['name']] : [])],
   [
     'schema',
@@ -121,7 +115,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     if (place[0] === 'webhooks') return;
     for (const [of, what, find] of RULES) {
       if (of !== kind) continue;
-      for (const [name, ...texts] of find(node, isVersion30, place)) {
+      for (const [name, ...texts] of find(node, isVersion30)) {
         mistakes.push(toMistake(what, name === undefined ? place : [...place, name], ...(texts as never)));
       }
     }
@@ -165,12 +159,6 @@ function readMapping({ discriminator }: Node): readonly string[] {
 
 function isFilled(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length > 0;
-}
-
-/** Happens when YAML is pasted with the wrong indentation. */
-function findMisplaced(node: Node, _isVersion30: boolean, place: Place): Fault[] {
-  const paths = Object.keys(node).filter((name) => name.startsWith('/'));
-  return paths.map((path) => [path, path, String(place.at(-1) ?? 'the top level')]);
 }
 
 /** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
