@@ -136,8 +136,8 @@ function compareFields(one: Part, other: Part, compare: ReturnType<typeof create
   });
 }
 
+/** Characters of a value, and levels of which they are a part. */
 const MAX_VALUE = 80;
-/** A schema may contain itself. */
 const MAX_DEPTH = 8;
 
 function toChange(place: string, { effect, path, before, after }: Difference): Change {
@@ -147,11 +147,14 @@ function toChange(place: string, { effect, path, before, after }: Difference): C
 
 function format(value: unknown): string {
   if (value === undefined) return 'none';
-  const depths = new Map<unknown, number>();
-  const text = JSON.stringify(value, function (this: unknown, _name, part) {
-    const depth = (depths.get(this) ?? 0) + 1;
-    if (typeof part === 'object') depths.set(part, depth);
-    return depth > MAX_DEPTH ? undefined : part;
-  });
+  const text = JSON.stringify(copy(value));
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
+}
+
+/** A copy that ends, although a schema may contain itself. */
+function copy(value: unknown, depth = 0): unknown {
+  if (depth > MAX_DEPTH) return undefined;
+  if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, part]) => [name, copy(part, depth + 1)]));
 }
