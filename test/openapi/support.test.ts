@@ -38,19 +38,27 @@ components:
     bearer: { type: http, scheme: bearer }
 `;
 
-/** The small document with a value at a place, such as `servers 0 url`. */
-function small(place: string, yaml: string, document = parse(SMALL)): OpenAPIV3.Document {
-  const names = place.split(' ');
+/** Puts a value at a place of a document, such as `servers 0 url`; GET is the operation, and Pet a schema. */
+function put(document: OpenAPIV3.Document, [place, value]: [string, unknown]): OpenAPIV3.Document {
+  const names = place.replace(/^GET/, GET).replace(/^Pet$/, PET).split(' ');
   const last = names.pop() ?? '';
-  const parent = names.reduce((node, name) => (node[name] ??= {}), document);
-  parent[last] = parse(yaml);
+  // biome-ignore lint/suspicious/noExplicitAny: a document of any form
+  const parent = names.reduce((node, name) => (node[name] ??= {}), document as any);
+  parent[last] = value;
   return document;
+}
+
+/** The small document with a value at a place. */
+function small(place: string, yaml: string): OpenAPIV3.Document {
+  return put(parse(SMALL), [place, parse(yaml)]);
 }
 
 const GET = 'paths /pets/{id} get';
 const PARAMETERS = `${GET} parameters`;
 const CONTENT = '{ application/json: { schema: { type: object } } }';
-const schema = (yaml: string) => small('components schemas Pet', yaml);
+const PET = 'components schemas Pet';
+const SHOPS = '{ type: array, items: { type: object, properties: { name: {} } } }';
+const schema = (yaml: string) => small(PET, yaml);
 const version30 = (document: OpenAPIV3.Document) => ({ ...document, openapi: '3.0.3' });
 
 /** A path with one operation, whose parameters are strings in path. */
@@ -60,116 +68,94 @@ function own(...names: string[]): string {
   return `{ get: { operationId: own, x-rpc: own, parameters: [${parameters}], responses: ${responses} } }`;
 }
 
-/** A document for everything that is refused. */
-const DOCUMENTS: Readonly<Record<Refused, OpenAPIV3.Document>> = {
-  'what the specification does not allow': small(`${GET} sumary`, 'A pet'),
-  'a path outside of `paths`': small('/shops', '{}'),
-  'a reference to nothing': small(`${GET} responses 404`, "{ $ref: '#/components/responses/Nothing' }"),
-  'a reference to another kind of object': small(
-    `${GET} responses 404`,
-    "{ $ref: '#/components/schemas/Pet' }",
-    small('components schemas Pet', '{ type: object }'),
-  ),
-  'several paths of servers': small('servers', '[{ url: https://a.example/v1 }, { url: https://a.example/v2 }]'),
-  'a server without a URL': small('servers', '[{ url: https://<host>/v1 }]'),
-  "a variable in a server's path with several values": small(
-    'servers',
-    "[{ url: '/{version}', variables: { version: { default: v1, enum: [v1, v2] } } }]",
-  ),
-  'servers of a path or an operation': small(`${GET} servers`, '[{ url: /v2 }]'),
-  'another dialect': small('jsonSchemaDialect', 'https://json-schema.org/draft-07/schema'),
-  '`head`, `options`, `trace`': small(
-    'paths /pets/{id} options',
-    "{ operationId: o, responses: { '204': { description: None } } }",
-  ),
-  callbacks: small(`${GET} callbacks`, "{ changed: { '{$request.query.url}': {} } }"),
-  'a path that no request has': small('paths /pets?status=sold', own()),
-  'two paths of one shape': small('paths /pets/{name}', '{}'),
-  'two parameters in one segment': small('paths /files/{name}.{type}', own('name', 'type')),
-  'a parameter of the path that is not declared': small('paths /shops/{id}', own()),
-  'a parameter twice in a path': small('paths /shops/{id}/{id}', own('id')),
-  'a parameter in path that the path does not have': small('paths /shops', own('id')),
-  "a path of the gateway's own": small('paths /metrics', own(), small('servers', '[{ url: / }]')),
-  'no function': small(`${GET} x-rpc`, 'Get Pet'),
-  'a name over 63 characters': small(`${GET} x-rpc`, 'a'.repeat(64)),
-  'no operationId': small(`${GET} operationId`, "''"),
-  'an operationId twice': small('paths /shops', own().replace('own', 'getPet')),
-  'other security than a key in a header, or none': small(`${GET} security`, '[{ bearer: [] }]'),
-  'a cookie, or a parameter in another place': small(PARAMETERS, '[{ name: sid, in: body, schema: { type: string } }]'),
-  'a parameter with content': small(PARAMETERS, '[{ name: filter, in: query, content: { application/json: {} } }]'),
-  'an object as a parameter, `deepObject`': small(
-    PARAMETERS,
-    '[{ name: filter, in: query, style: deepObject, schema: { type: object } }]',
-  ),
-  'the styles `label` and `matrix`': small(
-    PARAMETERS,
-    '[{ name: id, in: path, required: true, style: matrix, schema: { type: string } }]',
-  ),
-  'the headers `Accept`, `Content-Type`, `Authorization`': small(
-    PARAMETERS,
-    '[{ name: Accept, in: header, schema: { type: string } }]',
-  ),
-  'a name that no header can have': small(PARAMETERS, '[{ name: X Motivo, in: header, schema: { type: string } }]'),
-  '`allowEmptyValue` of a number': small(
-    PARAMETERS,
-    '[{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }]',
-  ),
-  'a default that its schema does not allow': small(
-    PARAMETERS,
-    '[{ name: limit, in: query, schema: { type: integer, maximum: 10, default: 50 } }]',
-  ),
-  'a name without letters and digits': small(PARAMETERS, "[{ name: '.', in: query, schema: { type: string } }]"),
-  'the name `__proto__`': small(PARAMETERS, '[{ name: __proto__, in: query, schema: { type: string } }]'),
-  'two parameters with one argument': small(
-    PARAMETERS,
-    '[{ name: petId, in: query, schema: { type: string } }, { name: pet_id, in: query, schema: { type: string } }]',
-  ),
-  '`after` without ids': small(
-    'paths /shops',
-    `{ get: { operationId: own, x-rpc: own, parameters: [${['limit', 'offset']
-      .map((name) => `{ name: ${name}, in: query, schema: { type: integer, default: 1 } }`)
-      .join()}, { name: after, in: query, schema: { type: string } }], responses: { '200': { description: Shops, content: { application/json: { schema: { type: array, items: { type: object, properties: { name: {} } } } } } } } } }`,
-  ),
-  'a body of a GET or a DELETE': small(
-    'paths /pets/{id} delete',
-    `{ operationId: d, x-rpc: d, requestBody: { content: ${CONTENT} }, responses: { '204': { description: '' } } }`,
-  ),
-  'forms, uploads, CSV and XML': small(`${GET} responses 200 content text/csv`, '{}'),
-  'content without a schema': small(`${GET} responses 200 content`, '{ application/json: {} }'),
-  'several success statuses, or none': small(`${GET} responses 201`, '{ description: Created }'),
-  'content of a 204': small(`${GET} responses`, `{ '204': { description: None, content: ${CONTENT} } }`),
-  'redirections, informational responses': small(`${GET} responses 302`, '{ description: Moved }'),
-  'another form of errors': small(
-    `${GET} responses 404`,
-    '{ description: None, content: { application/json: { schema: { type: object, required: [code] } } } }',
-  ),
-  '`x-conflicts` of another form, or without a 409': small(
-    `${GET} responses 4XX`,
-    '{ description: Taken, x-conflicts: { a: b } }',
-  ),
-  'a header that is never sent': small(`${GET} responses 200 headers`, '{ X-Total: { schema: { type: integer } } }'),
-  '`Location` without a link': small(`${GET} responses 200 headers`, '{ Location: { schema: { type: string } } }'),
-  'a link to no operation': small(`${GET} responses 200 links`, '{ self: { operationId: nobody } }'),
-  'an unknown format': schema('{ type: string, format: cpf }'),
-  'an invalid pattern': schema("{ type: string, pattern: '(' }"),
-  '`$id`, `$anchor`, `$dynamicRef`': schema('{ $anchor: pet }'),
-  'keywords beside `$ref` in 3.0': version30(
-    schema("{ properties: { a: { $ref: '#/components/schemas/Pet', maxLength: 1 } } }"),
-  ),
-  '`nullable` in 3.1': schema('{ type: string, nullable: true }'),
-  'a keyword that is none': schema('{ type: string, maxlength: 1 }'),
-  'a keyword with a value that it does not have': schema("{ type: string, maxLength: '1' }"),
-  'a schema that no value meets': schema('{ type: integer, minimum: 2, maximum: 1 }'),
-  'a schema within itself': schema("{ oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] }"),
-  'integers that JSON readers round': schema('{ type: integer, maximum: 9223372036854775807 }'),
-};
+/** For everything that is refused, what stands at places of the small document. */
+const EDITS: Readonly<Record<Refused, Readonly<Record<string, unknown>>>> = parse(`
+what the specification does not allow: { GET sumary: A pet }
+a path outside of \`paths\`: { /shops: {} }
+a reference to nothing: { GET responses 404: { $ref: '#/components/responses/Nothing' } }
+a reference to another kind of object:
+  { GET responses 404: { $ref: '#/components/schemas/Pet' }, components schemas Pet: { type: object } }
+several paths of servers: { servers: [{ url: https://a.example/v1 }, { url: https://a.example/v2 }] }
+a server without a URL: { servers: [{ url: https://<host>/v1 }] }
+a variable in a server's path with several values:
+  { servers: [{ url: '/{version}', variables: { version: { default: v1, enum: [v1, v2] } } }] }
+servers of a path or an operation: { GET servers: [{ url: /v2 }] }
+another dialect: { jsonSchemaDialect: https://json-schema.org/draft-07/schema }
+'\`head\`, \`options\`, \`trace\`':
+  { 'paths /pets/{id} options': { operationId: o, responses: { '204': { description: None } } } }
+callbacks: { GET callbacks: { changed: { '{$request.query.url}': {} } } }
+a path that no request has: { paths /pets?status=sold: ${own()} }
+two paths of one shape: { 'paths /pets/{name}': {} }
+two parameters in one segment: { 'paths /files/{name}.{type}': ${own('name', 'type')} }
+a parameter of the path that is not declared: { 'paths /shops/{id}': ${own()} }
+a parameter twice in a path: { 'paths /shops/{id}/{id}': ${own('id')} }
+a parameter in path that the path does not have: { paths /shops: ${own('id')} }
+a path of the gateway's own: { paths /metrics: ${own()}, servers: [{ url: / }] }
+no function: { GET x-rpc: Get Pet }
+a name over 63 characters: { GET x-rpc: ${'a'.repeat(64)} }
+no operationId: { GET operationId: '' }
+an operationId twice: { paths /shops: ${own().replace('own', 'getPet')} }
+other security than a key in a header, or none: { GET security: [{ bearer: [] }] }
+a cookie, or a parameter in another place: { GET parameters: [{ name: sid, in: body, schema: { type: string } }] }
+a parameter with content: { GET parameters: [{ name: filter, in: query, content: { application/json: {} } }] }
+an object as a parameter, \`deepObject\`:
+  { GET parameters: [{ name: filter, in: query, style: deepObject, schema: { type: object } }] }
+the styles \`label\` and \`matrix\`:
+  { GET parameters: [{ name: id, in: path, required: true, style: matrix, schema: { type: string } }] }
+the headers \`Accept\`, \`Content-Type\`, \`Authorization\`:
+  { GET parameters: [{ name: Accept, in: header, schema: { type: string } }] }
+a name that no header can have: { GET parameters: [{ name: X Motivo, in: header, schema: { type: string } }] }
+'\`allowEmptyValue\` of a number':
+  { GET parameters: [{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }] }
+a default that its schema does not allow:
+  { GET parameters: [{ name: limit, in: query, schema: { type: integer, maximum: 10, default: 50 } }] }
+a name without letters and digits: { GET parameters: [{ name: '.', in: query, schema: { type: string } }] }
+the name \`__proto__\`: { GET parameters: [{ name: __proto__, in: query, schema: { type: string } }] }
+two parameters with one argument:
+  { GET parameters: [{ name: petId, in: query, schema: { type: string } }, { name: pet_id, in: query, schema: { type: string } }] }
+'\`after\` without ids':
+  paths /shops: ${own()}
+  paths /shops get parameters:
+    - { name: limit, in: query, schema: { type: integer, default: 1 } }
+    - { name: offset, in: query, schema: { type: integer, default: 1 } }
+    - { name: after, in: query, schema: { type: string } }
+  paths /shops get responses: { '200': { description: Shops, content: { application/json: { schema: ${SHOPS} } } } }
+a body of a GET or a DELETE:
+  'paths /pets/{id} delete':
+    { operationId: d, x-rpc: d, requestBody: { content: ${CONTENT} }, responses: { '204': { description: '' } } }
+forms, uploads, CSV and XML: { GET responses 200 content text/csv: {} }
+content without a schema: { GET responses 200 content: { application/json: {} } }
+several success statuses, or none: { GET responses 201: { description: Created } }
+content of a 204: { GET responses: { '204': { description: None, content: ${CONTENT} } } }
+redirections, informational responses: { GET responses 302: { description: Moved } }
+another form of errors:
+  GET responses 404:
+    { description: None, content: { application/json: { schema: { type: object, required: [code] } } } }
+'\`x-conflicts\` of another form, or without a 409': { GET responses 4XX: { description: Taken, x-conflicts: { a: b } } }
+a header that is never sent: { GET responses 200 headers: { X-Total: { schema: { type: integer } } } }
+'\`Location\` without a link': { GET responses 200 headers: { Location: { schema: { type: string } } } }
+a link to no operation: { GET responses 200 links: { self: { operationId: nobody } } }
+an unknown format: { Pet: { type: string, format: cpf } }
+an invalid pattern: { Pet: { type: string, pattern: '(' } }
+'\`$id\`, \`$anchor\`, \`$dynamicRef\`': { Pet: { $anchor: pet } }
+keywords beside \`$ref\` in 3.0:
+  { openapi: 3.0.3, Pet: { properties: { a: { $ref: '#/components/schemas/Pet', maxLength: 1 } } } }
+'\`nullable\` in 3.1': { Pet: { type: string, nullable: true } }
+a keyword that is none: { Pet: { type: string, maxlength: 1 } }
+a keyword with a value that it does not have: { Pet: { type: string, maxLength: '1' } }
+a schema that no value meets: { Pet: { type: integer, minimum: 2, maximum: 1 } }
+a schema within itself: { Pet: { oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] } }
+integers that JSON readers round: { Pet: { type: integer, maximum: 9223372036854775807 } }
+`);
 
 test('the page has a row for each', () => {
   expect(ROWS.map(([what]) => what)).toEqual(Object.keys(REFUSED));
+  expect(Object.keys(EDITS)).toEqual(Object.keys(REFUSED));
 });
 
 test.each(ROWS)('refuses %s with one sentence and a place', async (what = '', message) => {
-  const error = await compile(DOCUMENTS[what as Refused]).catch((error) => error);
+  const document = Object.entries(EDITS[what as Refused]).reduce(put, parse(SMALL));
+  const error = await compile(document).catch((error) => error);
   expect(error.mistakes).toHaveLength(1);
   const [mistake] = error.mistakes;
   expect(mistake.text.replace(/^([A-Z]+ )?\/[^ ]*: |^schemas Pet: /, '')).toBe(message);
