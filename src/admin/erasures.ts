@@ -1,7 +1,7 @@
 // The record of erasures: the ids of erased students and deleted tenants. A restored backup brings them back; the record of the
 // replaced store, or a list that was kept elsewhere, says whom to erase again.
 
-import { createReadStream, existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import type { Database } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { decode, readRecords, toCsv } from './csv.ts';
@@ -18,7 +18,7 @@ const LINE = /^[\da-f-]{36},([\da-f-]{36})?,\d{4}-[^,]+$/i;
 /** Lists the erasures as CSV, or repeats those of such a list. */
 export async function listErasures(db: Database, { repeat }: { readonly repeat?: string }): Promise<Output> {
   if (repeat !== undefined) {
-    const list = await readList(repeat);
+    const list = readList(repeat);
     const repeated = await repeatErasures(db, list);
     return { json: { repeated }, text: describeRepeated(repeated, list) };
   }
@@ -42,13 +42,15 @@ export function describeRepeated(repeated: readonly Erasure[], all: readonly Era
   return t`Of ${all.length} erased students and tenants ${repeated.length} had come back, and were erased again.`;
 }
 
-async function readList(name: string): Promise<Erasure[]> {
+function readList(name: string): Erasure[] {
   if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
-  const records = readRecords(decode(name, createReadStream(toPath(name)), 'utf-8'), ',');
-  const cells = await Array.fromAsync(records, (record) => ('cells' in record ? record.cells : [])).catch((error) => {
-    if (error instanceof CommandError) return [];
-    throw error;
-  });
+  let cells: string[][] = [];
+  try {
+    const records = readRecords(decode(name, readFileSync(toPath(name)), 'utf-8'), ',');
+    cells = records.map((record) => ('cells' in record ? record.cells : []));
+  } catch (error) {
+    if (!(error instanceof CommandError)) throw error;
+  }
   // Without --silent npm prints its own lines first.
   const head = cells.findIndex((texts) => `${texts}` === `${COLUMNS}`);
   const lines = cells.slice(head + 1);

@@ -1,13 +1,14 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
-import { createReadStream, readdirSync, statSync } from 'node:fs';
-import { open as openFile } from 'node:fs/promises';
+import { readdirSync, statSync } from 'node:fs';
+import { readFile, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
+import { buffer } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
-import { type CsvRecord, decode, readRecords, toCsv } from './csv.ts';
+import { type CsvRecord, decode, findDelimiter, readRecords, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
@@ -34,7 +35,7 @@ export type ImportOptions = Omit<WriterOptions, 'clears'> & {
 };
 
 /** A file for a table. */
-type Source = { readonly table: string; readonly name: string; open(): AsyncIterable<Uint8Array> };
+type Source = { readonly table: string; readonly name: string; read(): Promise<Uint8Array> };
 
 /** The first lines of a file as they are imported. */
 type Preview = {
@@ -102,12 +103,12 @@ export async function importData(
 }
 
 function findFile(table: string, name: string): Source {
-  if (name === '-') return { table, name: translate('standard input'), open: () => process.stdin };
+  if (name === '-') return { table, name: translate('standard input'), read: () => buffer(process.stdin) };
   const path = toPath(name);
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new CommandError(t`There is no file ${name}`);
   if (stat.isDirectory()) throw new CommandError(t`${name} is a folder: expected a CSV file`);
-  return { table, name, open: () => createReadStream(path) };
+  return { table, name, read: () => readFile(path) };
 }
 
 function findFiles(folder: string): Source[] {
@@ -123,104 +124,80 @@ function findFiles(folder: string): Source[] {
 export async function importSource(
   db: Database,
   table: Table,
-  source: Source,
+  { name, read }: Source,
   options: ImportOptions,
 ): Promise<Imported> {
-  const { name, open } = source;
-  const records = readRecords(decode(name, open(), options.encoding), options.delimiter);
+  const text = decode(name, await read(), options.encoding);
+  const delimiter = options.delimiter ?? findDelimiter(text);
+  const [header, ...records] = readRecords(text, delimiter);
+  const { titles, headers } = readHeader(name, header, table, options);
+  const writer = createWriter(db, table, headers, options);
+  const lines = records.map((record) => readLine(record, headers, writer, options));
   const progress = createProgress((lines) => t`${name}: ${lines} lines`);
-  let writing = Promise.resolve();
   try {
-    const headers = await readHeader(name, records, table, options);
-    const writer = createWriter(db, table, headers, options);
-    const first: CsvRecord[] = [];
-    const bad: BadLine[] = [];
-    const counts = { created: 0, updated: 0, skipped: 0, existing: 0 };
-    let isWhole = true;
-    const write = async (lines: readonly Line[]) => {
-      await writer.write(lines);
-      for (const { id, isSkipped, exists, bad: own } of lines) {
-        bad.push(...own);
-        const onlyExists = exists && own.length === 1;
-        counts[onlyExists ? 'existing' : isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
-      }
-      progress.add(lines.length);
-    };
-    for await (const batch of inBatches(records)) {
-      first.push(...batch.slice(0, PREVIEWED - first.length));
-      isWhole = batch.every((record) => 'cells' in record);
-      const lines = batch.map((record) => readLine(record, headers, writer, options));
-      await writing;
-      // The next lines are read while the database works on these.
-      writing = write(lines);
-      writing.catch(() => {});
+    for (let at = 0; at < lines.length; at += BATCH) {
+      const batch = lines.slice(at, at + BATCH);
+      await writer.write(batch);
+      progress.add(batch.length);
     }
-    await writing;
-    bad.push(...writer.finish());
-    bad.sort((one, other) => one.line - other.line);
-    const imported = { table: table.name, preview: toPreview(name, headers, first), ...counts };
-    if (bad.length === 0) return imported;
-    if (options.problems && isWhole) {
-      await writeProblems(options.problems, source, bad, options);
-    }
-    throw toError(imported, bad, options, isWhole);
   } finally {
     progress.end();
-    await Promise.allSettled([writing]);
-    // Otherwise unread standard input keeps the process alive.
-    await records.return(undefined);
   }
+  writer.finish();
+  const counts = { created: 0, updated: 0, skipped: 0, existing: 0 };
+  for (const { id, isSkipped, exists, bad } of lines) {
+    const onlyExists = exists && bad.length === 1;
+    counts[onlyExists ? 'existing' : isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
+  }
+  const preview = toPreview(name, headers, records.slice(0, PREVIEWED));
+  const imported = { table: table.name, preview, ...counts };
+  const bad = lines.flatMap((line) => line.bad);
+  if (bad.length === 0) return imported;
+  const isWhole = records.every((record) => 'cells' in record);
+  if (options.problems && isWhole) await writeProblems(options.problems, titles, records, bad, delimiter);
+  throw toError(imported, bad, options, isWhole);
 }
 
-/** Copies a file and appends a column with each line's problems, which an import ignores. */
+/** Writes the file again, with a column of each line's problems, which an import ignores. */
 async function writeProblems(
   path: string,
-  { name, open }: Source,
+  titles: readonly string[],
+  records: readonly CsvRecord[],
   bad: readonly BadLine[],
-  { delimiter, encoding }: ImportOptions,
+  delimiter: string,
 ): Promise<void> {
   const found = Map.groupBy(bad, ({ line }) => line);
-  const output = await openFile(toPath(path), 'wx').catch((error) => {
+  const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
+  const toRow = (cells: readonly string[], problems: string) => {
+    // Pads a short line, so that its problems are in their column.
+    const padded = titles.map((_title, index) => cells[index] ?? '').concat(cells.slice(titles.length));
+    return [...(before < 0 ? padded : padded.toSpliced(before, 1)), problems];
+  };
+  const rows = records.map((record) => {
+    const cells = 'cells' in record ? record.cells : [];
+    const misfit = titles.length === cells.length ? [] : [translate(MISFIT)];
+    return toRow(cells, [...misfit, ...(found.get(record.line) ?? []).map(describeBad)].join('; '));
+  });
+  // Without a byte order mark Excel assumes the system's legacy encoding.
+  const text = `\ufeff${toCsv([toRow(titles, translate(PROBLEMS)), ...rows], delimiter)}`;
+  await writeFile(toPath(path), text, { flag: 'wx' }).catch((error) => {
     throw error.code === 'EEXIST' ? new CommandError(t`${path} exists: name a new file with --problems`) : error;
   });
-  try {
-    let titles: readonly string[] | undefined;
-    let used: string | undefined;
-    const records = readRecords(decode(name, open(), encoding), delimiter, (found) => {
-      used = found;
-    });
-    // Without a byte order mark Excel assumes the system's legacy encoding.
-    await output.write('\ufeff');
-    for await (const record of records) {
-      if ('problem' in record) break;
-      const texts = (found.get(record.line) ?? []).map(describeBad);
-      if (titles && titles.length !== record.cells.length) texts.unshift(translate(MISFIT));
-      const problems = titles ? texts.join('; ') : translate(PROBLEMS);
-      titles ??= record.cells;
-      // Pads a short line, so that its problems are in their column.
-      const cells = titles.map((_title, index) => record.cells[index] ?? '').concat(record.cells.slice(titles.length));
-      const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
-      await output.write(toCsv([[...(before < 0 ? cells : cells.toSpliced(before, 1)), problems]], used));
-    }
-  } finally {
-    await output.close();
-  }
 }
 
 /** Maps the header to columns of the table. Throws CommandError with all mistakes. */
-async function readHeader(
+function readHeader(
   name: string,
-  records: AsyncGenerator<CsvRecord, void>,
+  header: CsvRecord | undefined,
   { columns }: Table,
   options: ImportOptions,
-): Promise<readonly Header[]> {
+): { readonly titles: readonly string[]; readonly headers: readonly Header[] } {
   const known = columns.map(({ name, known_by: label }) => (label ? t`${name} (an id or ${label})` : name));
   const required = columns.filter((column) => column.required).map((column) => column.name);
   const hint =
     required.length > 0
       ? t`The first line names the columns: ${known.join(', ')}; required: ${required.join(', ')}.`
       : t`The first line names the columns: ${known.join(', ')}.`;
-  const { value: header } = await records.next();
   if (!header) throw new CommandError(t`${name} is empty: expected CSV with a header`, hint);
   const fail = (mistakes: readonly string[], more = '') =>
     new CommandError(t`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
@@ -232,7 +209,7 @@ async function readHeader(
   const all = [...mistakes, ...missing.map((name) => t`column ${JSON.stringify(name)} is missing`)];
   if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, translate('and more'));
   if (all.length > 0) throw fail(all, hasUnknown ? `\n${translate(UNKNOWN)}` : '');
-  return headers;
+  return { titles: header.cells, headers };
 }
 
 function readLine(
@@ -259,16 +236,6 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
   if (cells.some(isMarked)) return translate(MISFIT);
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
   return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
-}
-
-async function* inBatches<T>(items: AsyncIterable<T>): AsyncGenerator<T[]> {
-  let batch: T[] = [];
-  for await (const item of items) {
-    if (batch.push(item) < BATCH) continue;
-    yield batch;
-    batch = [];
-  }
-  if (batch.length > 0) yield batch;
 }
 
 function toPreview(file: string, headers: readonly Header[], records: readonly CsvRecord[]): Preview {

@@ -42,8 +42,8 @@ export type Writer = {
   read(line: number, texts: readonly string[]): Line;
   /** Writes the good lines in order, and adds problems to the bad ones. */
   write(lines: readonly Line[]): Promise<void>;
-  /** The problems of references to lines that have not come. */
-  finish(): BadLine[];
+  /** Adds the problems of references to lines that have not come. */
+  finish(): void;
 };
 
 /** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
@@ -230,7 +230,6 @@ export function createWriter(
     finish: () => {
       const missed = awaited.filter(({ line, id }) => line.bad.length === 0 && !ownIds.has(id));
       for (const { line, name, message } of missed) addProblem(line, name, message);
-      return [...new Set(missed.map(({ line }) => line))].flatMap(({ bad }) => bad);
     },
   };
 }

@@ -309,8 +309,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'a quote is in a value that is not quoted; quote the value and write the quote twice':
     'há aspas em um valor que não está entre aspas; ponha o valor entre aspas e escreva as aspas duas vezes',
   'a quote is not closed': 'as aspas não foram fechadas',
-  'is longer than {0} bytes; a quote may not be closed':
-    'é mais longa que {0} bytes; talvez as aspas não tenham sido fechadas',
   '{0}; the rest was not read': '{0}; o resto não foi lido',
   'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.':
     'Salve o arquivo em UTF-8, ou informe a codificação: a do Excel é --encoding windows-1252.',

@@ -34,12 +34,9 @@ async function importing(content: string, options: Partial<ImportOptions> = {}) 
     if (sql.includes('import_rows')) sent.push(...JSON.parse(String(values[2])));
     return { rows: [{ json: '[]' }] };
   };
-  async function* open() {
-    yield Buffer.from(content);
-  }
   const [table, source] = [
     { name: 'alunos', columns: COLUMNS, knownBy: 'email' },
-    { table: 'alunos', name: 'file', open },
+    { table: 'alunos', name: 'file', read: async () => Buffer.from(content) },
   ];
   const all = { tenant: 'tenant', timeZone: 'America/Sao_Paulo', encoding: 'utf-8', ...options };
   try {

@@ -1,5 +1,3 @@
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import {
   appendFileSync,
   existsSync,
@@ -207,13 +205,6 @@ describe('a file', () => {
     for (const args of [[], ['--dry-run']]) {
       expect(await importing('nome,email\n', ...args)).toEqual({ code: 0, output, errors: '' });
     }
-  });
-
-  test('is not read to its end after a mistake in its header', async () => {
-    const args = ['src/admin/main.ts', 'import', 'alunos', '-', '--tenant', tenant];
-    const child = spawn(process.execPath, args, { env: { DATABASE_URL: database().adminUrl } });
-    child.stdin.write('nome,idade\nAna,33\n');
-    expect((await once(child, 'close'))[0]).toBe(1);
   });
 });
 
