@@ -48,8 +48,6 @@ type Imported = { readonly table: string; readonly preview: Preview } & Counts;
 /** Numbers of lines; `existing` are bad only because their records exist. */
 type Counts = Readonly<Record<'created' | 'updated' | 'skipped' | 'existing', number>>;
 
-/** Lines per SQL call. A call that looks up e-mails or names reads all rows of the tenant. */
-const BATCH = 5_000;
 /** Postgres's limit of columns per table. */
 const MAX_COLUMNS = 1_600;
 /** Listed mistakes of a header. */
@@ -134,16 +132,7 @@ export async function importSource(
   const writer = createWriter(db, table, headers, options);
   const lines = records.map((record) => readLine(record, headers, writer, options));
   const progress = createProgress((lines) => t`${name}: ${lines} lines`);
-  try {
-    for (let at = 0; at < lines.length; at += BATCH) {
-      const batch = lines.slice(at, at + BATCH);
-      await writer.write(batch);
-      progress.add(batch.length);
-    }
-  } finally {
-    progress.end();
-  }
-  writer.finish();
+  await writer.write(lines, progress.add).finally(progress.end);
   const counts = { created: 0, updated: 0, skipped: 0, existing: 0 };
   for (const { id, isSkipped, exists, bad } of lines) {
     const onlyExists = exists && bad.length === 1;

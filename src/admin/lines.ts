@@ -4,7 +4,6 @@ import { hash } from 'node:crypto';
 import { messages } from '../api/messages.ts';
 import type { Message } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
-import { UUID } from './arguments.ts';
 import { checkValue, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
@@ -41,13 +40,19 @@ export type Writer = {
   /** Parses and validates the texts of a line, which are in the order of the headers. */
   read(line: number, texts: readonly string[]): Line;
   /** Writes the good lines in order, and adds problems to the bad ones. */
-  write(lines: readonly Line[]): Promise<void>;
-  /** Adds the problems of references to lines that have not come. */
-  finish(): void;
+  write(lines: readonly Line[], onWritten?: (lines: number) => void): Promise<void>;
 };
 
-/** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
-type Candidate = { readonly line: Line; readonly label: string | undefined; readonly key: string };
+/** A line and its identity: the column `label` (id, e-mail or name), or else all columns; of the first with a key, the records like it. */
+type Candidate = {
+  readonly line: Line;
+  readonly label: string | undefined;
+  readonly key: string;
+  readonly ids: string[];
+};
+
+/** Lines per SQL call. */
+const BATCH = 5_000;
 
 /** Creates the writer of lines with these columns. Throws CommandError for an update without a column that identifies records. */
 export function createWriter(
@@ -60,16 +65,6 @@ export function createWriter(
   const all = ['id', ...(knownBy ? [knownBy] : [])];
   const labels = all.filter((name) => names.includes(name));
   if (update && labels.length === 0) throw new CommandError(t`--update expects a column ${all.join(t` or `)}`);
-  /** By key: the first line with it, and the records that existed before. */
-  const found = new Map<string, { readonly first: number; readonly ids: string[] }>();
-  let isEmpty: boolean | undefined;
-  let locked: Promise<unknown> | undefined;
-  /** By e-mail or name: the first line that gives it to a record found by id. */
-  const given = new Map<string, number>();
-  /** The ids that lines give to their records, in lower case. */
-  const ownIds = new Set<string>();
-  /** References to records of this table that a later line may create. */
-  const awaited: { readonly line: Line; readonly name: string; readonly id: string; readonly message: string }[] = [];
 
   function addProblem({ line, texts, bad }: Line, name: string | null, message: Message): void {
     const index = headers.findIndex(({ column }) => column && column.name === name);
@@ -96,19 +91,13 @@ export function createWriter(
     return line;
   }
 
-  /** Waits for other imports into the table: one that does not see their records would create them once more. */
-  function lock(): Promise<unknown> {
-    const sql = `select pg_advisory_xact_lock(hashtextextended('private.import ' || $1::text || ' ' || $2::text, 0))`;
-    return db.query(sql, [tenant, table]);
-  }
-
   /** Replaces references (ids, e-mails or names of other records) by ids. */
   async function resolve(lines: readonly Line[]): Promise<void> {
-    for (const { fields } of lines) if (fields.id) ownIds.add(fields.id.toLowerCase());
+    // A line may refer to the record of another one.
+    const ownIds = new Set(lines.map(({ fields }) => fields.id?.toLowerCase()));
     for (const { column } of headers) {
       if (!column?.refers_to) continue;
       const { name, refers_to: referred, known_by: label } = column;
-      const mayBeOwn = referred === table && names.includes('id');
       const message = label
         ? t`none of the tenant's ${referred} has this id or ${label}`
         : t`none of the tenant's ${referred} has this id`;
@@ -117,10 +106,10 @@ export function createWriter(
       for (const line of lines) {
         const text = line.fields[name] ?? '';
         const [id, another] = ids.get(text) ?? [];
+        const isOwn = referred === table && ownIds.has(text.toLowerCase());
         if (another !== undefined) addProblem(line, name, t`is the ${label} of several ${referred}: give the id`);
         else if (id !== undefined) line.fields[name] = id;
-        else if (mayBeOwn && UUID.test(text)) awaited.push({ line, name, id: text.toLowerCase(), message });
-        else if (text) addProblem(line, name, message);
+        else if (text && !isOwn) addProblem(line, name, message);
       }
     }
   }
@@ -129,32 +118,28 @@ export function createWriter(
     const label = labels.find((name) => line.fields[name]);
     if (allowDuplicates || line.id !== undefined || (!label && line.bad.length > 0)) return [];
     const texts = (label ? [label] : names).map((name) => line.fields[name]?.toLowerCase());
-    return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64') }];
+    return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), ids: [] }];
   }
 
-  /** Finds the existing records of candidates. */
+  /** Finds the existing records of candidates with different keys. */
   async function find(candidates: readonly Candidate[]): Promise<void> {
-    const unknown = candidates.filter(
-      ({ key, line }) => !found.has(key) && found.set(key, { first: line.line, ids: [] }),
-    );
-    // Checked once: later the table has rows of this import, and a line without a value would match one of them.
     const sample = `select from private.${table} where tenant_id = $1 limit 1`;
-    if (unknown.length > 0) isEmpty ??= (await queryRows(db, sample, [tenant])).length === 0;
-    if (isEmpty) return;
+    if (candidates.length === 0 || (await queryRows(db, sample, [tenant])).length === 0) return;
     requireId({ name: table, columns }, 'With --allow-duplicates no record is looked for.');
-    for (const [label, own] of Map.groupBy(unknown, (candidate) => candidate.label)) {
-      const keys = new Map(own.map(({ line, key }) => [line.line, key]));
-      const texts = own.map(({ line: { line, fields } }) => ({ line, fields }));
-      const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
-      const values = [tenant, `private.${table}`, label ? [label] : names, JSON.stringify(texts)];
-      for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
-        found.get(keys.get(line) ?? '')?.ids.push(id);
+    for (const [label, own] of Map.groupBy(candidates, (candidate) => candidate.label)) {
+      const byLine = new Map(own.map((candidate) => [candidate.line.line, candidate]));
+      for (const batch of inBatches(own)) {
+        const texts = batch.map(({ line: { line, fields } }) => ({ line, fields }));
+        const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
+        const values = [tenant, `private.${table}`, label ? [label] : names, JSON.stringify(texts)];
+        for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
+          byLine.get(line)?.ids.push(id);
+        }
       }
     }
   }
 
-  function decide({ line, label, key }: Candidate): void {
-    const { first = line.line, ids: [id, another] = [] } = found.get(key) ?? {};
+  function decide({ line, label }: Candidate, { line: { line: first }, ids: [id, another] }: Candidate): void {
     const add = (message: string) => addProblem(line, label ?? null, message);
     if (id !== undefined && skipExisting) {
       line.isSkipped = true;
@@ -179,6 +164,8 @@ export function createWriter(
     if (changed.length === 0) return;
     const textOf = ({ fields }: Line) => fields[knownBy] ?? '';
     const owners = await findIds(db, tenant, [table, knownBy], [...new Set(changed.map(textOf))]);
+    /** By e-mail or name: the first line that gives it to a record. */
+    const given = new Map<string, number>();
     for (const line of changed) {
       const ids = owners.get(textOf(line)) ?? [];
       const key = textOf(line).toLowerCase();
@@ -201,35 +188,39 @@ export function createWriter(
   }
 
   async function send(lines: readonly Line[]): Promise<void> {
-    const good = new Map(
-      lines.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped).map((line) => [line.line, line]),
-    );
-    for (const [isChange, sent] of Map.groupBy(good.values(), ({ id }) => id !== undefined)) {
+    for (const [isChange, sent] of Map.groupBy(lines, ({ id }) => id !== undefined)) {
+      const byLine = new Map(sent.map((line) => [line.line, line]));
       const texts = JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })));
       const sql = 'select * from private.import_rows($1, $2::text::regclass, $3, $4)';
       const bad = await queryRows<BadLine>(db, sql, [tenant, `private.${table}`, texts, isChange]);
-      for (const { line, field, message } of bad) addProblem(good.get(line) as Line, field, message);
+      for (const { line, field, message } of bad) addProblem(byLine.get(line) as Line, field, message);
     }
   }
 
   return {
     read,
-    write: async (lines) => {
-      locked ??= lock();
-      await locked;
+    write: async (lines, onWritten) => {
+      // Waits for other imports into the table: one that does not see their records would create them once more.
+      const lock = `select pg_advisory_xact_lock(hashtextextended('private.import ' || $1::text || ' ' || $2::text, 0))`;
+      await db.query(lock, [tenant, table]);
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
-      await find(candidates);
-      for (const candidate of candidates) decide(candidate);
+      // The first with each key.
+      const firsts = new Map(candidates.toReversed().map((candidate) => [candidate.key, candidate]));
+      await find([...firsts.values()]);
+      for (const candidate of candidates) decide(candidate, firsts.get(candidate.key) ?? candidate);
       const named = new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : [])));
       // A record that was found by its e-mail or name owns it.
       await refuseTaken(lines.filter((line) => !named.has(line)));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
-      await send(lines);
-    },
-    finish: () => {
-      const missed = awaited.filter(({ line, id }) => line.bad.length === 0 && !ownIds.has(id));
-      for (const { line, name, message } of missed) addProblem(line, name, message);
+      for (const batch of inBatches(lines)) {
+        await send(batch.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped));
+        onWritten?.(batch.length);
+      }
     },
   };
+}
+
+function* inBatches<T>(items: readonly T[]): Generator<T[]> {
+  for (let at = 0; at < items.length; at += BATCH) yield items.slice(at, at + BATCH);
 }
