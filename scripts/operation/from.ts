@@ -7,26 +7,22 @@ import { type Change, describeFunctions, type Files, openExamples, withDatabase 
 import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
-  addReplayed,
-  addTag,
+  addOperation,
   allowNull,
   type Document,
+  type Draft,
   ERROR,
   forVersion,
   HEADERS,
-  insert,
   KEY,
   KEY_PARAMETER,
   NO_ID,
   type Node,
-  REPLAYED,
   RESPONSES,
   readDocument,
   refer,
   referTo,
-  referToRefusals,
   toContent,
-  write,
 } from './yaml.ts';
 
 /** The path of the operation, and the values of its example. */
@@ -46,8 +42,8 @@ export function planFromFunction(name: string, request: FromRequest, files: File
   const text = readFileSync(files.document, 'utf8');
   return withDatabase(files, async (db) => {
     const found = await findFunction(db, name);
-    const answer = await askForExample(db, addOperation(text, found, request, null), found);
-    return [{ file: files.document, text: addOperation(text, found, request, answer) }];
+    const write = (answer: unknown) => addOperation(text, draftOperation(readDocument(text), found, request, answer));
+    return [{ file: files.document, text: write(await askForExample(db, write(null), found)) }];
   });
 }
 
@@ -83,12 +79,16 @@ async function askForExample(db: pg.Client, text: string, { name }: Found): Prom
   throw new RefusedError(`the example gets a ${status}: ${cause}; ${remedy}`);
 }
 
-function addOperation(text: string, found: Found, { path: wanted, values }: FromRequest, answer: unknown): string {
-  const { name, volatility } = found;
-  const document = readDocument(text);
+function draftOperation(
+  document: Document,
+  found: Found,
+  { path: wanted, values }: FromRequest,
+  answer: unknown,
+): Draft {
+  const { name, comment } = found;
   const path = wanted ?? `/${name.replaceAll('_', '-')}`;
   if (!path.startsWith('/')) throw new RefusedError(`--path ${path}: it begins with /: --path '/${path}'`);
-  const reads = volatility !== 'volatile';
+  const reads = found.volatility !== 'volatile';
   const method = reads ? 'get' : 'post';
   const existing = document.paths[path]?.[method];
   if (existing) {
@@ -96,31 +96,6 @@ function addOperation(text: string, found: Found, { path: wanted, values }: From
       `the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}; give another one with --path`,
     );
   }
-  const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
-  const operation = describeOperation(document, found, { path, reads, tag, values, answer });
-  let edited =
-    path in document.paths
-      ? insert(text, ['paths', path], write(method, operation))
-      : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
-  edited = addTag(edited, tag, tag);
-  return isRepeatable(found, reads) ? addReplayed(edited) : edited;
-}
-
-function isRepeatable({ arguments: args }: Found, reads: boolean): boolean {
-  return !reads && args.some(({ name }) => name === 'p_idempotency_key');
-}
-
-type Place = {
-  readonly path: string;
-  readonly reads: boolean;
-  readonly tag: string;
-  readonly values: Readonly<Record<string, string>>;
-  readonly answer: unknown;
-};
-
-function describeOperation(document: Document, found: Found, { path, reads, tag, values, answer }: Place): Node {
-  const { name, comment } = found;
-  const { openapi } = document;
   const inputs = readInputs(document, found, path, reads);
   const names = inputs.map((input) => input.name);
   const unknown = Object.keys(values).find((given) => !names.includes(given));
@@ -132,52 +107,41 @@ function describeOperation(document: Document, found: Found, { path, reads, tag,
     const options = lacking.map((input) => `--with ${input.name}=VALUE`).join(' ');
     throw new RefusedError(`an example needs a value of each argument without a default: add ${options}`);
   }
-  const given = (input: Input) => {
-    const value = values[input.name];
-    return value === undefined ? undefined : toValue(value, input.schema);
-  };
+  const given = (input: Input) => toValue(values[input.name] ?? '', input.schema);
   const parameters = inputs
     .filter((input) => input.in !== 'body')
     .map((input) => {
       if (input.name === KEY) return KEY_PARAMETER;
       const { name, in: place, isRequired, schema } = input;
-      const value = given(input);
       return {
         ...{ name, in: place, required: isRequired || undefined },
         ...{ description: toUpper(name.replaceAll('_', ' ')), schema },
-        examples: value === undefined ? undefined : { [EXAMPLE]: { value } },
+        examples: name in values ? { [EXAMPLE]: { value: given(input) } } : undefined,
       };
     });
   const fields = inputs.filter((input) => input.in === 'body');
   const required = fields.filter((field) => field.isRequired).map((field) => field.name);
-  const sent = Object.fromEntries(
-    fields.filter((field) => field.name in values).map((field) => [field.name, given(field)]),
-  );
+  const sent = fields.filter((field) => field.name in values).map((field) => [field.name, given(field)]);
   const body: Node = {
     ...{ type: 'object', additionalProperties: false, required: required.length > 0 ? required : undefined },
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
-  const result = describeResult(found, openapi, answer);
+  const result = describeResult(found, document.openapi, answer);
   const isPage = names.includes('limit') && names.includes('offset');
-  const headers = [
-    ...(isPage ? ['Link'] : []),
-    ...(reads ? ['ETag'] : []),
-    ...(isRepeatable(found, reads) ? [REPLAYED] : []),
-    ...HEADERS,
-  ];
   const summary = toUpper(name.replaceAll('_', ' '));
+  const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
   return {
-    ...{ operationId: toCamel(name), 'x-rpc': name, tags: [tag], summary, description: `${comment ?? summary}.` },
-    parameters: parameters.length > 0 ? parameters : undefined,
-    requestBody: fields.length > 0 ? { required: true, ...toContent(body, { [EXAMPLE]: { value: sent } }) } : undefined,
-    responses: {
-      [result ? 200 : 204]: {
-        description: comment ?? summary,
-        headers: refer('headers', headers),
-        ...(result ? toContent(result, { [EXAMPLE]: { value: answer } }) : {}),
-      },
-      ...describeRefusals(found, { reads, hasBody: fields.length > 0, missing: missingRecord(inputs) }),
+    ...{ place: { path, method }, function: name, tag: { name: tag, description: tag } },
+    ...{ summary, description: `${comment ?? summary}.`, parameters },
+    body:
+      fields.length > 0 ? { schema: body, examples: { [EXAMPLE]: { value: Object.fromEntries(sent) } } } : undefined,
+    success: {
+      status: result ? 200 : 204,
+      description: comment ?? summary,
+      headers: isPage ? ['Link'] : [],
+      content: result && { schema: result, examples: { [EXAMPLE]: { value: answer } } },
     },
+    refusals: describeRaised(found, inputs),
   };
 }
 
@@ -242,28 +206,20 @@ function describeOther(type: string, values: readonly unknown[]): Node {
     : {};
 }
 
-/** The override for a request with unknown ids in its path; undefined if the path has no id. */
-function missingRecord(inputs: readonly Input[]): Node | undefined {
+/** The statuses that the function raises, and a 404 for unknown ids in the path. */
+function describeRaised({ raises = [], source }: Found, inputs: readonly Input[]): Node {
   const ids = inputs.filter((input) => input.in === 'path' && input.schema.format === 'uuid');
-  if (ids.length === 0) return undefined;
-  return { 'x-request': { path: Object.fromEntries(ids.map(({ name }) => [name, NO_ID])) } };
-}
-
-function describeRefusals(
-  { raises = [], source }: Found,
-  { reads, hasBody, missing }: { reads: boolean; hasBody: boolean; missing: Node | undefined },
-): Node {
-  const raised = [...new Set([...raises, ...(missing ? [404] : [])])].filter((status) => !COMMON.includes(status));
+  const missing = { 'x-request': { path: Object.fromEntries(ids.map(({ name }) => [name, NO_ID])) } };
+  const raised = [...new Set([...raises, ...(ids.length > 0 ? [404] : [])])].filter(
+    (status) => !COMMON.includes(status),
+  );
   const describe = (status: number) => {
     const [, message = 'Not found'] = new RegExp(`PT${status}'[^;]*?message = '([^']+)'`).exec(source) ?? [];
-    const request = status === 404 ? missing : {};
+    const request = status === 404 && ids.length > 0 ? missing : {};
     const examples = { [`raised${status}`]: { ...request, value: { error: message } } };
     return { description: message, headers: refer('headers', HEADERS), ...toContent(ERROR, examples) };
   };
-  return {
-    ...referToRefusals(reads, hasBody),
-    ...Object.fromEntries(raised.map((status) => [status, describe(status)])),
-  };
+  return Object.fromEntries(raised.map((status) => [status, describe(status)]));
 }
 
 /** Parses a value of the command line as JSON, unless its schema is a string. */

@@ -16,14 +16,14 @@ const RINGS = ['0123456789', 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRST
 
 /** Changes values of a row that have to be unique, until Postgres takes it as a new one. Throws RefusedError. */
 export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: readonly Row[]): Promise<Row> {
-  const { uniques, table, names } = subject;
+  const { uniques, table, names, written } = subject;
   let made = row;
   for (let turn = 0; turn <= uniques.length; turn += 1) {
     const refusal = await tryInsert(db, subject, made);
     const violated = uniques.find(({ name }) => name === refusal?.constraint);
     // What else is wrong with the row is told by the answer to the example.
     if (refusal?.code !== UNIQUE_VIOLATION || !violated) return made;
-    const columns = subject.written.filter(({ name }) => violated.columns.includes(name));
+    const columns = written.filter(({ name }) => violated.columns.includes(name));
     const found = await findChange(db, subject, made, { violated: violated.name, columns, all });
     if (!found) {
       const tables = [...new Set(columns.flatMap(({ reference }) => reference?.table ?? []))].join(' or ');
@@ -37,7 +37,7 @@ export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: re
   return made;
 }
 
-/** Changes a row in some columns, so that it violates neither their unique constraint nor a check; undefined if none is found. */
+/** Changes a row in one of some columns, so that it violates neither their unique constraint nor a check; undefined if none is found. */
 async function findChange(
   db: pg.Client,
   subject: Subject,
@@ -46,19 +46,15 @@ async function findChange(
 ): Promise<Row | undefined> {
   // An example keeps its references where another value can change.
   const [references, others] = [columns.filter((one) => one.reference), columns.filter((one) => !one.reference)];
-  let changes: Record<string, unknown>[] = [{}];
-  for (const column of [...references, ...others]) {
+  for (const column of [...others, ...references]) {
     const { name, reference } = column;
     const known = all.map((one) => one[name]);
     const values = reference ? await readIds(db, reference.table, row) : findOthers(column, row[name], known);
-    changes = changes
-      .flatMap((change) => [row[name], ...values].map((value) => ({ ...change, [name]: value })))
-      .slice(0, MAX_TRIES);
-  }
-  for (const change of changes) {
-    const refusal = await tryInsert(db, subject, { ...row, ...change });
-    const isFree = refusal === undefined || (refusal.code === UNIQUE_VIOLATION && refusal.constraint !== violated);
-    if (isFree) return { ...row, ...change };
+    for (const value of values) {
+      const changed = { ...row, [name]: value };
+      const refusal = await tryInsert(db, subject, changed);
+      if (!refusal || (refusal.code === UNIQUE_VIOLATION && refusal.constraint !== violated)) return changed;
+    }
   }
   return undefined;
 }
@@ -110,9 +106,7 @@ function findOthers({ schema }: Column, value: unknown, known: readonly unknown[
   // The text may have a form of its own, such as a number plate: another digit or letter keeps it.
   const turned = value.split('').map((letter, index) => {
     const ring = RINGS.find((letters) => letters.includes(letter)) ?? '';
-    const place = ring.indexOf(letter);
-    const turn = (count: number) => ring[(place + count) % ring.length] + value.slice(index + 1);
-    return ring ? steps.slice(0, 9).map((count) => value.slice(0, index) + turn(count)) : [];
+    return [...ring].map((other) => value.slice(0, index) + other + value.slice(index + 1));
   });
-  return [schema.format === 'email' ? `outro.${value}` : `${value} (outro)`, ...turned.reverse().flat()];
+  return [schema.format === 'email' ? `outro.${value}` : `${value} (outro)`, ...turned.toReversed().flat()];
 }

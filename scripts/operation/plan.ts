@@ -36,9 +36,6 @@ export type Files = {
 /** A file to write, and its new text. */
 export type Change = { readonly file: string; readonly text: string };
 
-/** The requirement of an example that any row meets. */
-const ANY = 'whichever it is';
-
 /** Plans operations for a table. Changes no file. Throws RefusedError. */
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
@@ -127,38 +124,29 @@ async function chooseSamples(
       `an example needs a row of private.${table.name} in supabase/seed.sql, of the tenant of ${key}, ${what}`,
     );
   };
-  const [first, second] = all;
-  const created = first && kinds.includes('create') ? await makeNew(db, subject, first, all) : undefined;
+  const first = need(all[0], 'whichever it is');
+  const created = kinds.includes('create') ? await makeNew(db, subject, first, all) : undefined;
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
-  const taken = (row: Row) =>
-    uniques.length === 0 ? [] : [{ name: 'taken', status: 409, parameters: {}, body: body(row) }];
+  const taken = uniques.length === 0 ? [] : [{ name: 'taken', status: 409, parameters: {}, body: body(first) }];
   const makers: Record<Kind, () => Sample[]> = {
     list: () => [
       { name: 'firstPage', status: 200, parameters: { limit: 2 } },
-      ...(second ? [{ name: 'afterRecord', status: 200, parameters: { limit: 1, after: need(first, ANY).id } }] : []),
-      ...filters.flatMap(({ name }) => {
-        const value = need(first, ANY)[name];
-        const isShown = ['string', 'number', 'boolean'].includes(typeof value);
-        return isShown
-          ? [
-              {
-                name: toCamel(`by_${name}`),
-                status: 200,
-                parameters: { [name]: value as string, limit: 1 },
-              },
-            ]
-          : [];
-      }),
+      ...(all.length > 1 ? [{ name: 'afterRecord', status: 200, parameters: { limit: 1, after: first.id } }] : []),
+      ...filters
+        .filter(({ name }) => ['string', 'number', 'boolean'].includes(typeof first[name]))
+        .map(({ name }) => {
+          return { name: toCamel(`by_${name}`), status: 200, parameters: { [name]: first[name] as string, limit: 1 } };
+        }),
     ],
-    get: () => [{ name: 'found', status: 200, parameters: { id: need(first, ANY).id } }],
+    get: () => [{ name: 'found', status: 200, parameters: { id: first.id } }],
     create: () => [
       {
         name: 'created',
         status: 201,
         parameters: { [KEY]: `${names.create.operation}-example` },
-        body: body(need(created, ANY)),
+        body: body(created ?? first),
       },
-      ...taken(need(first, ANY)),
+      ...taken,
     ],
     update: () => {
       const row = need(changed?.row, 'besides the first two, which no example shows yet');
@@ -168,7 +156,7 @@ async function chooseSamples(
         parameters: { id: row.id },
         body: body(change(subject, row, all)),
       };
-      return [sample, ...taken(need(first, ANY)).map((one) => ({ ...one, parameters: { id: row.id } }))];
+      return [sample, ...taken.map((one) => ({ ...one, parameters: { id: row.id } }))];
     },
     delete: () => {
       const { id } = need(

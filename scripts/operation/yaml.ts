@@ -2,7 +2,7 @@
 
 import { isCollection, parse, parseDocument, stringify } from 'yaml';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
-import { type Kind, placeOf, type Subject, toUpper } from './subject.ts';
+import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
 
 /** The request of an example, and the status of its answer. */
@@ -35,7 +35,7 @@ export function addToDocument(
   samples: Readonly<Record<Kind, readonly Sample[]>>,
   answers: Answers,
 ): string {
-  const { kinds, noun, tag, schemas, columns, written } = subject;
+  const { kinds, noun, schemas, columns, written } = subject;
   const { components } = readDocument(text);
   const { responses, headers } = components;
   let edited = text;
@@ -43,18 +43,11 @@ export function addToDocument(
     edited = insert(edited, place, entry);
   };
   const addSchema = (name: string, value: Node) => add(['components', 'schemas'], `\n${write(name, value)}`);
-  for (const kind of kinds) {
-    const { path, method } = placeOf(subject, kind);
-    const operation = describeOperation(subject, kind, samples[kind], answers);
-    if (path in parse(edited).paths) add(['paths', path], write(method, operation));
-    else add(['paths'], `\n${write(path, { [method]: operation })}`);
-  }
-  edited = addTag(edited, tag, toUpper(noun.many));
+  for (const kind of kinds) edited = addOperation(edited, describeOperation(subject, kind, samples[kind], answers));
   if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) {
     const schema = { type: 'string', maxLength: 2000 };
     add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
   }
-  if (kinds.includes('create')) edited = addReplayed(edited);
   if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
     addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
   }
@@ -110,16 +103,68 @@ export function readDocument(text: string): Document {
   return { openapi, paths, tags, components: found, key };
 }
 
-/** Adds a tag to a document that may have none. */
-export function addTag(text: string, name: string, description: string): string {
-  const { tags } = readDocument(text);
-  if (tags.some((tag) => tag.name === name)) return text;
-  const entry = `- name: ${name}\n  description: ${description}\n`;
-  return tags.length > 0 ? insert(text, ['tags'], entry) : `${text.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
+/** An operation to write. */
+export type Draft = {
+  readonly place: { readonly path: string; readonly method: string };
+  readonly function: string;
+  readonly tag: { readonly name: string; readonly description: string };
+  readonly summary: string;
+  readonly description: string;
+  readonly parameters: readonly Node[];
+  readonly body?: { readonly schema: Node; readonly examples: Node } | undefined;
+  readonly success: {
+    readonly status: number;
+    readonly description: string;
+    /** Its own, beside those of every answer. */
+    readonly headers: readonly string[];
+    readonly links?: Node | undefined;
+    readonly content?: { readonly schema: Node; readonly examples: Node } | undefined;
+  };
+  /** Those of its own, by status. */
+  readonly refusals: Node;
+};
+
+/** Adds an operation, its tag, and the refusals and the header that others like it declare. */
+export function addOperation(text: string, draft: Draft): string {
+  const { place, tag, summary, description, parameters, body, success } = draft;
+  const { path, method } = place;
+  const reads = method === 'get';
+  const replayed = parameters.some(({ name }) => name === KEY) ? [REPLAYED] : [];
+  const headers = [...success.headers, ...(reads ? ['ETag'] : []), ...replayed, ...HEADERS];
+  const operation = {
+    ...{ operationId: toCamel(draft.function), 'x-rpc': draft.function, tags: [tag.name], summary, description },
+    parameters: parameters.length > 0 ? parameters : undefined,
+    requestBody: body && { required: true, ...toContent(body.schema, body.examples) },
+    responses: {
+      [success.status]: {
+        description: success.description,
+        headers: refer('headers', headers),
+        links: success.links,
+        ...(success.content && toContent(success.content.schema, success.content.examples)),
+      },
+      ...referToRefusals(reads, body !== undefined),
+      ...draft.refusals,
+    },
+  };
+  let edited =
+    path in readDocument(text).paths
+      ? insert(text, ['paths', path], write(method, operation))
+      : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
+  const { tags, components } = readDocument(edited);
+  if (!tags.some(({ name }) => name === tag.name)) {
+    const entry = `- name: ${tag.name}\n  description: ${tag.description}\n`;
+    edited = tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
+  }
+  if (replayed.length > 0 && !(REPLAYED in components.headers)) {
+    const sentence = `Sent if the answer is that to an earlier request with the same \`${KEY}\``;
+    const header = { description: sentence, schema: { type: 'string', enum: ['true'] } };
+    edited = insert(edited, ['components', 'headers'], write(REPLAYED, header));
+  }
+  return edited;
 }
 
 /** Inserts an entry at the end of a collection. */
-export function insert(text: string, place: readonly string[], entry: string): string {
+function insert(text: string, place: readonly string[], entry: string): string {
   const node = parseDocument(text).getIn(place, true);
   if (!isCollection(node) || node.flow || !node.range) {
     throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
@@ -130,7 +175,7 @@ export function insert(text: string, place: readonly string[], entry: string): s
   return `${before}\n${indent(entry, column)}${text.slice(before.length + 1)}`;
 }
 
-function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
+function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Draft {
   const { names, tag, noun, schemas, sentences, hasGet } = subject;
   const one = noun.one.replace(/^an? /, '');
   const texts: Record<Kind, readonly [summary: string, success: string]> = {
@@ -147,41 +192,34 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
     : sentences[kind];
   const more = kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : '';
   const successes = samples.filter(({ status }) => status < 300);
-  const parameters = listParameters(subject, kind, successes);
   const sent = { create: schemas.created, update: schemas.changed }[kind as string];
   const bodies = successes.map(({ name, body }) => [name, { value: body }]);
   const record = referTo('schemas', schemas.record);
-  const body = kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record;
-  const headers = [
-    ...(kind === 'list' ? ['Link'] : []),
-    ...(reads ? ['ETag'] : []),
-    ...(kind === 'create' && hasGet ? ['Location'] : []),
-    ...(kind === 'create' ? [REPLAYED] : []),
-  ];
+  const isLocated = kind === 'create' && hasGet;
   const links = { self: { operationId: names.get.operation, parameters: { id: '$response.body#/id' } } };
   return {
-    operationId: names[kind].operation,
-    'x-rpc': names[kind].function,
-    tags: [tag],
-    summary,
-    description: `${sentence}.${more}`,
-    parameters: parameters.length > 0 ? parameters : undefined,
-    requestBody: sent && { required: true, ...toContent(referTo('schemas', sent), Object.fromEntries(bodies)) },
-    responses: {
-      [successes[0]?.status ?? 200]: {
-        description,
-        headers: refer('headers', [...headers, ...HEADERS]),
-        links: kind === 'create' && hasGet ? links : undefined,
-        ...(kind === 'delete' ? {} : toContent(body, showAnswers(subject, successes, answers))),
-      },
-      ...describeRefusals(subject, kind, samples, answers),
+    ...{ place: placeOf(subject, kind), function: names[kind].function },
+    ...{ tag: { name: tag, description: toUpper(noun.many) }, summary, description: `${sentence}.${more}` },
+    parameters: listParameters(subject, kind, successes),
+    body: sent ? { schema: referTo('schemas', sent), examples: Object.fromEntries(bodies) } : undefined,
+    success: {
+      status: successes[0]?.status ?? 200,
+      description,
+      headers: [...(kind === 'list' ? ['Link'] : []), ...(isLocated ? ['Location'] : [])],
+      links: isLocated ? links : undefined,
+      content:
+        kind === 'delete'
+          ? undefined
+          : {
+              schema: kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record,
+              examples: showAnswers(subject, successes, answers),
+            },
     },
+    refusals: describeRefusals(subject, kind, samples, answers),
   };
 }
 
 function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
-  const reads = kind === 'list' || kind === 'get';
-  const hasBody = kind === 'create' || kind === 'update';
   const conflicts = samples.filter(({ status }) => status === 409);
   const keys = kind === 'delete' ? subject.incoming : subject.uniques;
   const conflict = {
@@ -191,14 +229,13 @@ function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample
     ...toContent(ERROR, showAnswers(subject, conflicts, answers)),
   };
   return {
-    ...referToRefusals(reads, hasBody),
     404: kind === 'list' || kind === 'create' ? undefined : referTo('responses', 'NotFound'),
     409: conflicts.length === 0 ? undefined : conflict,
   };
 }
 
 /** The refusals that every operation declares. */
-export function referToRefusals(reads: boolean, hasBody: boolean): Node {
+function referToRefusals(reads: boolean, hasBody: boolean): Node {
   const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
   const fit = Object.entries(RESPONSES).filter(([name]) => !unfit.includes(name));
   return Object.fromEntries(fit.map(([name, status]) => [status, referTo('responses', name)]));
@@ -224,18 +261,7 @@ export const KEY_PARAMETER: Node = {
 };
 
 /** The header of the answer to a repeated request. */
-export const REPLAYED = 'Idempotent-Replayed';
-
-/** Adds that header to the components of a document that lacks it. */
-export function addReplayed(text: string): string {
-  if (REPLAYED in readDocument(text).components.headers) return text;
-  const description = `Sent if the answer is that to an earlier request with the same \`${KEY}\``;
-  return insert(
-    text,
-    ['components', 'headers'],
-    write(REPLAYED, { description, schema: { type: 'string', enum: ['true'] } }),
-  );
-}
+const REPLAYED = 'Idempotent-Replayed';
 
 /** The examples of a parameter; undefined for none. */
 function showExamples(name: string, samples: readonly Sample[]): Node | undefined {
@@ -346,7 +372,7 @@ const WIDTH = 90;
 const STYLE = { lineWidth: 0, singleQuote: true, flowCollectionPadding: false, compat: 'yaml-1.1' } as const;
 
 /** Writes a property as YAML, on one line if it fits, without properties that are undefined. */
-export function write(name: string, value: unknown): string {
+function write(name: string, value: unknown): string {
   if (value === undefined) return '';
   const key = stringify(name, STYLE).trim();
   if (typeof value === 'string') return `${key}: ${stringify(value, STYLE)}`;

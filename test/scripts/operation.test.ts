@@ -442,8 +442,8 @@ created:
 value:
 aluno_id: a3000000-0000-4000-8000-000000000003
 plano_id: a9000000-0000-4000-8000-000000000002
-placa: ABC5
-codigo: A5
+placa: ABC0
+codigo: A0
 dia: '2024-01-06'
 preco: 500
 `);
