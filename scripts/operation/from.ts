@@ -11,18 +11,16 @@ import {
   allowNull,
   type Document,
   type Draft,
-  ERROR,
   forVersion,
-  HEADERS,
   KEY,
   KEY_PARAMETER,
-  NO_ID,
   type Node,
   RESPONSES,
   readDocument,
   refer,
   referTo,
-  toContent,
+  toNotFound,
+  toRefusal,
 } from './yaml.ts';
 
 /** The path of the operation, and the values of its example. */
@@ -34,7 +32,7 @@ type Found = DatabaseFunction & { readonly comment: string | null; readonly sour
 
 const EXAMPLE = 'example';
 /** Statuses that every operation declares. */
-const COMMON = Object.values(RESPONSES);
+const COMMON = new Set(Object.values(RESPONSES));
 const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offset', after: 'After' };
 
 /** Plans the operation of a function. Changes no file. Throws RefusedError. */
@@ -138,7 +136,7 @@ function draftOperation(
     success: {
       status: result ? 200 : 204,
       description: comment ?? summary,
-      headers: isPage ? ['Link'] : [],
+      headers: isPage ? refer(['Link']) : {},
       content: result && { schema: result, examples: { [EXAMPLE]: { value: answer } } },
     },
     refusals: describeRaised(found, inputs),
@@ -208,18 +206,14 @@ function describeOther(type: string, values: readonly unknown[]): Node {
 
 /** The statuses that the function raises, and a 404 for unknown ids in the path. */
 function describeRaised({ raises = [], source }: Found, inputs: readonly Input[]): Node {
-  const ids = inputs.filter((input) => input.in === 'path' && input.schema.format === 'uuid');
-  const missing = { 'x-request': { path: Object.fromEntries(ids.map(({ name }) => [name, NO_ID])) } };
-  const raised = [...new Set([...raises, ...(ids.length > 0 ? [404] : [])])].filter(
-    (status) => !COMMON.includes(status),
-  );
-  const describe = (status: number) => {
+  const ids = inputs.filter((input) => input.in === 'path' && input.schema.format === 'uuid').map(({ name }) => name);
+  const statuses = new Set([...raises, ...(ids.length > 0 ? [404] : [])]);
+  const refusals = [...statuses.difference(COMMON)].map((status) => {
     const [, message = 'Not found'] = new RegExp(`PT${status}'[^;]*?message = '([^']+)'`).exec(source) ?? [];
-    const request = status === 404 && ids.length > 0 ? missing : {};
-    const examples = { [`raised${status}`]: { ...request, value: { error: message } } };
-    return { description: message, headers: refer('headers', HEADERS), ...toContent(ERROR, examples) };
-  };
-  return Object.fromEntries(raised.map((status) => [status, describe(status)]));
+    if (status === 404 && ids.length > 0) return [status, toNotFound(ids, message)];
+    return [status, toRefusal(message, { [`raised${status}`]: { value: { error: message } } })];
+  });
+  return Object.fromEntries(refusals);
 }
 
 /** Parses a value of the command line as JSON, unless its schema is a string. */

@@ -21,10 +21,10 @@ export const RESPONSES = {
   ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
   ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
 };
-export const HEADERS = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
+const HEADERS = ['RateLimit', 'RateLimit-Policy', 'Access-Control-Allow-Origin'];
 
 /** An id that no record has. */
-export const NO_ID = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
+const NO_ID = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
 export type Node = Readonly<Record<string, unknown>>;
 
@@ -37,17 +37,11 @@ export function addToDocument(
 ): string {
   const { kinds, noun, schemas, columns, written } = subject;
   const { components } = readDocument(text);
-  const { responses, headers } = components;
   let edited = text;
-  const add = (place: readonly string[], entry: string) => {
-    edited = insert(edited, place, entry);
+  const addSchema = (name: string, value: Node) => {
+    edited = insert(edited, ['components', 'schemas'], `\n${write(name, value)}`);
   };
-  const addSchema = (name: string, value: Node) => add(['components', 'schemas'], `\n${write(name, value)}`);
   for (const kind of kinds) edited = addOperation(edited, describeOperation(subject, kind, samples[kind], answers));
-  if (kinds.includes('create') && subject.hasGet && !('Location' in headers)) {
-    const schema = { type: 'string', maxLength: 2000 };
-    add(['components', 'headers'], write('Location', { description: 'The path of the new record', schema }));
-  }
   if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
     addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
   }
@@ -57,13 +51,6 @@ export function addToDocument(
   }
   if (kinds.includes('update')) {
     addSchema(schemas.changed, toSchema(subject, `Changes of ${noun.one}`, written, [], true));
-  }
-  if (kinds.some((kind) => kind !== 'list' && kind !== 'create') && !('NotFound' in responses)) {
-    const request = { path: { id: NO_ID } };
-    const notFound = { noSuchRecord: { 'x-request': request, value: { error: 'Not found' } } };
-    const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
-    const response = { description, headers: refer('headers', HEADERS), ...toContent(ERROR, notFound) };
-    add(['components', 'responses'], write('NotFound', response));
   }
   return edited;
 }
@@ -84,7 +71,7 @@ export function readDocument(text: string): Document {
   const { openapi, paths, tags = [], components } = source;
   const { schemas = {}, responses = {}, headers = {} } = components ?? {};
   const found: Document['components'] = { schemas, responses, headers };
-  const needed = { responses: Object.keys(RESPONSES), headers: HEADERS, schemas: ['Error'] };
+  const needed = { responses: Object.keys(RESPONSES), headers: [...HEADERS, REPLAYED], schemas: ['Error'] };
   const lacking = Object.entries(needed).flatMap(([kind, names]) => {
     const missing = names.filter((name) => !(name in found[kind as keyof typeof found]));
     return missing.length > 0 ? [`${kind} ${missing.join(', ')}`] : [];
@@ -103,6 +90,8 @@ export function readDocument(text: string): Document {
   return { openapi, paths, tags, components: found, key };
 }
 
+type Content = { readonly schema: Node; readonly examples: Node };
+
 /** An operation to write. */
 export type Draft = {
   readonly place: { readonly path: string; readonly method: string };
@@ -111,56 +100,49 @@ export type Draft = {
   readonly summary: string;
   readonly description: string;
   readonly parameters: readonly Node[];
-  readonly body?: { readonly schema: Node; readonly examples: Node } | undefined;
+  readonly body?: Content | undefined;
   readonly success: {
     readonly status: number;
     readonly description: string;
     /** Its own, beside those of every answer. */
-    readonly headers: readonly string[];
+    readonly headers: Node;
     readonly links?: Node | undefined;
-    readonly content?: { readonly schema: Node; readonly examples: Node } | undefined;
+    readonly content?: Content | undefined;
   };
   /** Those of its own, by status. */
   readonly refusals: Node;
 };
 
-/** Adds an operation, its tag, and the refusals and the header that others like it declare. */
+/** Adds an operation with its tag, and with the refusals and headers that all declare. */
 export function addOperation(text: string, draft: Draft): string {
   const { place, tag, summary, description, parameters, body, success } = draft;
   const { path, method } = place;
   const reads = method === 'get';
   const replayed = parameters.some(({ name }) => name === KEY) ? [REPLAYED] : [];
-  const headers = [...success.headers, ...(reads ? ['ETag'] : []), ...replayed, ...HEADERS];
+  const headers = [...(reads ? ['ETag'] : []), ...replayed, ...HEADERS];
   const operation = {
     ...{ operationId: toCamel(draft.function), 'x-rpc': draft.function, tags: [tag.name], summary, description },
     parameters: parameters.length > 0 ? parameters : undefined,
-    requestBody: body && { required: true, ...toContent(body.schema, body.examples) },
+    requestBody: body && { required: true, ...toContent(body) },
     responses: {
       [success.status]: {
         description: success.description,
-        headers: refer('headers', headers),
+        headers: { ...success.headers, ...refer(headers) },
         links: success.links,
-        ...(success.content && toContent(success.content.schema, success.content.examples)),
+        ...(success.content && toContent(success.content)),
       },
       ...referToRefusals(reads, body !== undefined),
       ...draft.refusals,
     },
   };
-  let edited =
+  const edited =
     path in readDocument(text).paths
       ? insert(text, ['paths', path], write(method, operation))
       : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
-  const { tags, components } = readDocument(edited);
-  if (!tags.some(({ name }) => name === tag.name)) {
-    const entry = `- name: ${tag.name}\n  description: ${tag.description}\n`;
-    edited = tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
-  }
-  if (replayed.length > 0 && !(REPLAYED in components.headers)) {
-    const sentence = `Sent if the answer is that to an earlier request with the same \`${KEY}\``;
-    const header = { description: sentence, schema: { type: 'string', enum: ['true'] } };
-    edited = insert(edited, ['components', 'headers'], write(REPLAYED, header));
-  }
-  return edited;
+  const { tags } = readDocument(text);
+  if (tags.some(({ name }) => name === tag.name)) return edited;
+  const entry = `- name: ${tag.name}\n  description: ${tag.description}\n`;
+  return tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
 }
 
 /** Inserts an entry at the end of a collection. */
@@ -205,7 +187,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
     success: {
       status: successes[0]?.status ?? 200,
       description,
-      headers: [...(kind === 'list' ? ['Link'] : []), ...(isLocated ? ['Location'] : [])],
+      headers: { ...(kind === 'list' && refer(['Link'])), ...(isLocated && LOCATION) },
       links: isLocated ? links : undefined,
       content:
         kind === 'delete'
@@ -222,16 +204,28 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
 function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
   const conflicts = samples.filter(({ status }) => status === 409);
   const keys = kind === 'delete' ? subject.incoming : subject.uniques;
+  const description = kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique';
   const conflict = {
-    description: kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique',
     'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
-    headers: refer('headers', HEADERS),
-    ...toContent(ERROR, showAnswers(subject, conflicts, answers)),
+    ...toRefusal(description, showAnswers(subject, conflicts, answers)),
   };
   return {
-    404: kind === 'list' || kind === 'create' ? undefined : referTo('responses', 'NotFound'),
+    404: kind === 'list' || kind === 'create' ? undefined : toNotFound(['id']),
     409: conflicts.length === 0 ? undefined : conflict,
   };
+}
+
+/** A refusal that an operation declares by itself. */
+export function toRefusal(description: string, examples: Node): Node {
+  const schema = referTo('schemas', 'Error');
+  return { description, headers: refer(HEADERS), ...toContent({ schema, examples }) };
+}
+
+/** The refusal of ids in the path that no record has. */
+export function toNotFound(ids: readonly string[], error = 'Not found'): Node {
+  const request = { path: Object.fromEntries(ids.map((name) => [name, NO_ID])) };
+  const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
+  return toRefusal(description, { noSuchRecord: { 'x-request': request, value: { error } } });
 }
 
 /** The refusals that every operation declares. */
@@ -262,6 +256,9 @@ export const KEY_PARAMETER: Node = {
 
 /** The header of the answer to a repeated request. */
 const REPLAYED = 'Idempotent-Replayed';
+const LOCATION = {
+  Location: { description: 'The path of the new record', schema: { type: 'string', maxLength: 2000 } },
+};
 
 /** The examples of a parameter; undefined for none. */
 function showExamples(name: string, samples: readonly Sample[]): Node | undefined {
@@ -352,14 +349,12 @@ export function allowNull(schema: Node, version: string): Node {
   return version.startsWith('3.0') ? { ...schema, nullable: true } : { ...schema, type: [schema.type, 'null'] };
 }
 
-export const ERROR = referTo('schemas', 'Error');
-
-export function toContent(schema: Node, examples: Node): Node {
-  return { content: { 'application/json': { schema, examples } } };
+function toContent(content: Content): Node {
+  return { content: { 'application/json': content } };
 }
 
-export function refer(kind: string, names: readonly string[]): Node {
-  return Object.fromEntries(names.map((name) => [name, referTo(kind, name)]));
+export function refer(headers: readonly string[]): Node {
+  return Object.fromEntries(headers.map((name) => [name, referTo('headers', name)]));
 }
 
 export function referTo(kind: string, name: string): Node {

@@ -578,7 +578,7 @@ select private.publish('public.contar_gavetas');
     expect(await add(text)).toEqual({
       ...{ code: 1, output: '' },
       errors:
-        'every operation refers to components that the document lacks: responses NotModified, BadRequest, BadBody, RefusedKey, RequestTimeout, BodyTooLarge, InvalidRequest, TooManyRequests, HeadersTooLarge, StoreFailure; headers RateLimit, RateLimit-Policy, Access-Control-Allow-Origin: copy them, and what they refer to, from the openapi.yaml that comes with the gateway\n',
+        'every operation refers to components that the document lacks: responses NotModified, BadRequest, BadBody, RefusedKey, RequestTimeout, BodyTooLarge, InvalidRequest, TooManyRequests, HeadersTooLarge, StoreFailure; headers RateLimit, RateLimit-Policy, Access-Control-Allow-Origin, Idempotent-Replayed: copy them, and what they refer to, from the openapi.yaml that comes with the gateway\n',
     });
     const { components, ...petstore } = parse(text);
     const { responses, headers, schemas } = document.components ?? {};
