@@ -42,14 +42,6 @@ const GOALS = TARGETS.map(([than, id, connections, figure, target, peer = 'gatew
   return { peer, than, case: id, connections, figure, target };
 });
 
-/** Whether a goal needs a measurement. */
-export function isForGoal(id: PeerId, case_: CaseId, connections: number): boolean {
-  return GOALS.some(
-    ({ peer, than, ...goal }) =>
-      goal.case === case_ && goal.connections === connections && (peer === id || than === id),
-  );
-}
-
 /** A goal's figure in each round, in which the two peers are measured shortly after each other. */
 export function toRounds({ peer, than, figure, ...goal }: Goal, measurements: readonly Measurement[]): number[] {
   const relevant = measurements.filter((one) => one.case === goal.case && one.connections === goal.connections);

@@ -6,19 +6,19 @@ import { Command, Option } from 'commander';
 import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { CASES, type CaseId } from './cases.ts';
 import { type Cleanup, withCleanup } from './cleanup.ts';
-import { isForGoal, toGoals, toTables } from './comparison.ts';
+import { toGoals, toTables } from './comparison.ts';
 import type { Size } from './data.ts';
-import { measureAll, type Plan, toDuration } from './measure.ts';
+import { measureAll, type Plan } from './measure.ts';
 import { checkAgreement, openWorld, PEERS, type PeerId } from './peers.ts';
 import { toPlace } from './report.ts';
 import { requireWrk } from './wrk.ts';
 
 type Options = Size &
-  Pick<Plan, 'rounds' | 'seconds' | 'connections'> & {
+  Pick<Plan, 'rounds' | 'seconds'> & {
+    readonly connections?: readonly number[];
     readonly output?: string;
     readonly only?: readonly PeerId[];
     readonly cases?: readonly CaseId[];
-    readonly short?: boolean;
   };
 
 const HELP = `
@@ -26,12 +26,9 @@ It starts a Postgres 18 and a PostgREST from npm, loads the data, starts each pe
 checks that all of them give the same answers, and measures them in turns. The load comes from wrk,
 which must be installed (Debian: apt-get install wrk).
 
-Fewer connections than the most are only for the goals, unless --cases says what to measure.
---short measures only what the goals need, with little data and one round, in two minutes.
+Fewer connections than the most are for the first case alone. --short takes three minutes, with
+little data and one round.
 --output writes latest.md.
-
-Peers: ${PEERS.join(', ')}
-Cases: ${CASES.map(({ id }) => id).join(', ')}
 
 Examples:
   npm run bench -- --short
@@ -44,20 +41,14 @@ Exit codes: 0 measured; 1 failed; 2 wrong usage.`;
 const WRONG_USAGE = 2;
 
 async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal): Promise<void> {
-  const { tenants, students, rounds, seconds, short: isShort } = options;
+  const { tenants, students, rounds, seconds, connections = [32, 8, 1] } = options;
   const wrk = requireWrk();
   console.error(`Loading ${tenants} tenants with ${students} students each`);
   const { peers, version } = await openWorld(cleanup, options);
   signal.throwIfAborted();
-  const most = Math.max(...options.connections);
-  const isWanted = (peer: PeerId, id: CaseId, connections: number) =>
-    options.cases?.includes(id) ?? ((connections === most && !isShort) || isForGoal(peer, id, connections));
-  const cases = CASES.filter(({ id }) =>
-    options.connections.some((n) => peers.some((peer) => isWanted(peer.id, id, n))),
-  );
+  const cases = CASES.filter(({ id }) => options.cases?.includes(id) ?? true);
   for (const case_ of cases) await checkAgreement(peers, case_, tenants);
-  const plan = { ...options, cases, isWanted };
-  console.error(`Measuring takes ${Math.ceil(toDuration(peers, plan) / 60)} minutes`);
+  const plan = { ...options, cases, connections };
   const measurements = await measureAll(peers, plan, signal, console.error);
   const report = [
     '# Benchmark',
@@ -75,15 +66,7 @@ measured process, without the database and the PostgREST behind it.`,
   console.error(`Written to ${options.output}`);
 }
 
-/** Creates a parser of several integers. Commander would append them to the default. */
-function readIntegers(min: number, max: number): (text: string) => readonly number[] {
-  const read = readInteger(min, max);
-  const values: number[] = [];
-  return (text) => {
-    values.push(read(text));
-    return [...values];
-  };
-}
+const readConnections = readInteger(1, 10_000);
 
 await new Command('npm run bench --')
   .description('Compares the gateway with what it is built on and with what could replace it.')
@@ -91,13 +74,16 @@ await new Command('npm run bench --')
   .addHelpText('after', HELP)
   .option('--rounds <N>', 'number of rounds', readInteger(1, 100), 5)
   .option('--seconds <N>', 'length of a measurement, after a second to warm up', readInteger(1, 600), 2)
-  .option('--connections <N...>', 'concurrent requests', readIntegers(1, 10_000), [32, 8, 1])
+  .option('--connections <N...>', 'concurrent requests; 32, 8 and 1 by default', (text, earlier: number[] = []) => [
+    ...earlier,
+    readConnections(text),
+  ])
   .option('--tenants <N>', 'number of tenants', readInteger(1, 5_000), 100)
   .option('--students <N>', 'students of each tenant', readInteger(1, 1_000_000), 5_000)
   .addOption(new Option('--only <PEER...>', 'only these peers').choices(PEERS))
   .addOption(new Option('--cases <CASE...>', 'only these cases').choices(CASES.map(({ id }) => id)))
   .addOption(
-    new Option('--short', 'only what the goals need, with little data').implies({
+    new Option('--short', 'one round, with little data').implies({
       ...{ rounds: 1, seconds: 1, tenants: 10, students: 1_000 },
     }),
   )

@@ -8,12 +8,11 @@ import { toConnections } from './report.ts';
 
 /** What to measure, and for how long. */
 export type Plan = {
+  /** With fewer connections than the most, only the first. */
   readonly cases: readonly Case[];
   readonly connections: readonly number[];
   readonly rounds: number;
   readonly seconds: number;
-  /** Selects measurements; by default all. */
-  readonly isWanted?: (peer: PeerId, id: CaseId, connections: number) => boolean;
 };
 
 /** A measurement of a peer. */
@@ -70,14 +69,6 @@ export async function measureAll(
   return measurements;
 }
 
-/** The duration of all measurements, in seconds. */
-export function toDuration(peers: readonly Peer[], plan: Plan): number {
-  const count = (steps: readonly Step[]) => steps.reduce((sum, step) => sum + step.peers.length, 0);
-  return (
-    count(toWarmUp(peers, plan)) * FIRST_WARM_UP * plan.seconds + count(toSteps(peers, plan)) * (WARM_UP + plan.seconds)
-  );
-}
-
 /** Warms up every peer once. */
 function toWarmUp(peers: readonly Peer[], plan: Plan): Step[] {
   const connections = [Math.max(...plan.connections)];
@@ -85,16 +76,18 @@ function toWarmUp(peers: readonly Peer[], plan: Plan): Step[] {
 }
 
 /** All rounds of reads come first, because writes change what is read. */
-function toSteps(peers: readonly Peer[], { cases, connections, rounds, isWanted = () => true }: Plan): Step[] {
+function toSteps(peers: readonly Peer[], { cases, connections, rounds }: Plan): Step[] {
   const parts = [cases.filter(({ body }) => !body), cases.filter(({ body }) => body)];
   const numbers = Array.from({ length: rounds }, (_, n) => n + 1);
   return parts.flatMap((part) =>
     numbers.flatMap((round) =>
       part.flatMap((case_) =>
-        connections.flatMap((count) => {
-          const own = peers.filter((peer) => hasCase(peer, case_) && isWanted(peer.id, case_.id, count));
-          return own.length === 0 ? [] : { round, case: case_, connections: count, peers: rotate(own, round - 1) };
-        }),
+        connections
+          .filter((count) => case_ === cases[0] || count === Math.max(...connections))
+          .map((count) => {
+            const own = peers.filter((peer) => hasCase(peer, case_));
+            return { round, case: case_, connections: count, peers: rotate(own, round - 1) };
+          }),
       ),
     ),
   );
