@@ -1,6 +1,7 @@
 // What the database's own catalog has to say for the two walls to stand. New tables and functions have to keep to it
 // as the old ones do; whatever only some of them may do is listed by name.
 
+import { readFileSync } from 'node:fs';
 import { type Db, rows } from '../helpers/database.ts';
 import { LOGIN_NAMES } from '../helpers/servers.ts';
 import { type Check, differences } from './check.ts';
@@ -9,75 +10,41 @@ import { readNeeds } from './needs.ts';
 /** The roles that the tests log in as. */
 const TEST_LOGINS = LOGIN_NAMES.map((name) => `'${name}'`).join(', ');
 
-/** The private functions that act with other rights than their caller's, and whose rights these are. */
-const DEFINERS: Record<string, string> = {
-  add_usage: 'gateway_keys',
-  find_limits: 'gateway_keys',
-  forget_changes: 'gateway_retention',
-  forget_responses: 'gateway_retention',
-  forget_usage: 'gateway_retention',
-  original_key: 'gateway_keys',
-  place_change: 'gateway_keys',
-  record_change: 'gateway_keys',
-  record_changes: 'gateway_keys',
-  search_alunos: 'gateway_search',
-  verify_key: 'gateway_keys',
-};
+const PRIVILEGES = readFileSync('supabase/tests/privileges.sql', 'utf8');
 
-/** What the published functions call, and what is computed of the rows that they write. */
-const CALLED_BY_FUNCTIONS = [
-  'add_usage',
-  'current_tenant',
-  'find_invalid_fields',
-  'find_limits',
-  'forget_changes',
-  'forget_responses',
-  'forget_usage',
-  'keep_response',
-  'original_key',
-  'recall_response',
-  'require_record',
-  'search_alunos',
-  'name_parts',
-  'to_birth_date',
-  'to_searchable',
-  'to_uuid',
-  'verify_key',
+/** The texts that a test of privileges.sql expects, which has this description. */
+function expectedBy(description: string): string[] {
+  const [before = '', after] = PRIVILEGES.split(`  '${description}'`);
+  const list = before.split(/array\[|values \(|not in \(\n/).at(-1) ?? '';
+  if (after === undefined) throw new Error(`privileges.sql has no test "${description}"`);
+  return [...list.matchAll(/'([^']*)'/g)].map(([, text = '']) => text);
+}
+
+function inPairs(texts: readonly string[]): [string, string][] {
+  return texts.flatMap((text, index) => (index % 2 === 0 ? [[text, texts[index + 1] ?? '']] : []));
+}
+
+/** The private functions that act with other rights than their caller's, and whose rights these are. */
+const DEFINERS = new Map(
+  inPairs(expectedBy('only these functions in private have the rights of an owner, who has few')),
+);
+
+/** Who executes private functions: the published functions, and three owners those of others. */
+const EXECUTED = [
+  ...expectedBy('gateway_functions executes what the functions in public call, and what an index is of').map(
+    (name) => `gateway_functions: ${name}`,
+  ),
+  ...inPairs(expectedBy('no other role is granted a function')).map(([name, role]) => `${role}: ${name}`),
 ];
 
 /** Those of gateway_functions are what its functions need. */
-const TABLE_GRANTS = [
-  'gateway_keys: select on api_keys (tenant_id, id, key_hash, permissions, active, expires_at, last_used_at, original_id, limits)',
-  'gateway_keys: update on api_keys (last_used_at)',
-  'gateway_keys: select on tenants (id, limits)',
-  'gateway_keys: insert on changes',
-  'gateway_keys: select on changes',
-  'gateway_keys: update on changes',
-  'gateway_keys: insert on usage',
-  'gateway_keys: select on usage',
-  'gateway_keys: update on usage',
-  'gateway_keys: delete on usage_writers',
-  'gateway_keys: insert on usage_writers',
-  'gateway_keys: select on usage_writers',
-  'gateway_keys: update on usage_writers',
-  'gateway_retention: select on tenants (id, changes_kept)',
-  'gateway_retention: select on changes (tenant_id, id, occurred_at)',
-  'gateway_retention: delete on changes',
-  'gateway_retention: select on usage (tenant_id, id, day)',
-  'gateway_retention: delete on usage',
-  'gateway_retention: select on idempotency_keys (tenant_id, key, created_at)',
-  'gateway_retention: delete on idempotency_keys',
-  'gateway_search: select on alunos (tenant_id, id, academia_id, personal_id, ativo, criado_em, nome_busca)',
-];
+const TABLE_GRANTS = expectedBy(
+  'the owners of functions have what these need of a table, and nobody else has anything',
+);
 
 const SCHEMA_GRANTS = [
-  'gateway_functions: usage on private',
-  'gateway_keys: usage on private',
-  'gateway_retention: usage on private',
-  'gateway_search: usage on private',
-  'everybody: usage on public',
-  'gateway: usage on public',
-  'gateway_functions: usage on public',
+  ...expectedBy('the owners of functions use private, and nobody else').map((grant) => `${grant} on private`),
+  ...['everybody', 'gateway', 'gateway_functions'].map((role) => `${role}: usage on public`),
 ];
 
 /** The tables on which the published functions see the rows of the tenant, and the column that says whose they are. */
@@ -123,7 +90,7 @@ export const catalogChecks: readonly Check[] = [
            from pg_proc p join pg_namespace n on n.oid = p.pronamespace where n.nspname in ${OUR_SCHEMAS}`,
       );
       return functions.flatMap(({ schema, name, definer, owner, admin }) => {
-        const rights = schema === 'public' ? 'gateway_functions' : DEFINERS[name];
+        const rights = schema === 'public' ? 'gateway_functions' : DEFINERS.get(`private.${name}`);
         return differences(
           [`${schema}.${name} ${definer ? 'defines rights' : 'takes rights'}, owned by ${owner}`],
           [`${schema}.${name} ${rights ? 'defines rights' : 'takes rights'}, owned by ${rights ?? admin}`],
@@ -156,15 +123,7 @@ export const catalogChecks: readonly Check[] = [
                 aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
           where n.nspname in ${OUR_SCHEMAS} and a.grantee <> p.proowner`,
       );
-      return differences(granted, [
-        ...published.map((name) => `gateway: public.${name}`),
-        ...CALLED_BY_FUNCTIONS.map((name) => `gateway_functions: private.${name}`),
-        'gateway_keys: private.next_position',
-        'gateway_keys: private.request_id',
-        'gateway_search: private.current_tenant',
-        'gateway_search: private.name_parts',
-        'gateway_search: private.to_searchable',
-      ]);
+      return differences(granted, [...published.map((name) => `gateway: public.${name}`), ...EXECUTED]);
     },
   },
   {
@@ -178,7 +137,7 @@ export const catalogChecks: readonly Check[] = [
             where c.relnamespace::regnamespace::text in ${OUR_SCHEMAS} and a.grantee <> c.relowner
             union all
            select format('%s: %s on %s (%s)', ${GRANTEE}, lower(a.privilege_type), c.relname,
-                         string_agg(t.attname, ', ' order by t.attnum)) || ${MAY_PASS_ON}
+                         string_agg(t.attname, ', ' order by t.attname)) || ${MAY_PASS_ON}
              from pg_class c join pg_attribute t on t.attrelid = c.oid, aclexplode(t.attacl) a
             where c.relnamespace::regnamespace::text in ${OUR_SCHEMAS} and a.grantee <> c.relowner
             group by a.grantee, a.privilege_type, c.relname, a.is_grantable`,

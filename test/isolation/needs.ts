@@ -6,7 +6,7 @@ type Table = { readonly name: string; readonly columns: readonly string[] };
 export async function readNeeds(db: Db): Promise<string[]> {
   const tables = await rows<Table>(
     db,
-    `select c.relname as name, array_agg(a.attname::text order by a.attnum) as columns
+    `select c.relname as name, array_agg(a.attname::text order by a.attname) as columns
        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
       where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') group by c.relname`,
   );
