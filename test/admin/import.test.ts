@@ -15,6 +15,7 @@ import { readTitles } from '../../src/admin/columns.ts';
 import { createWriter } from '../../src/admin/lines.ts';
 import { readTables, type Table } from '../../src/admin/tables.ts';
 import { ANA, AURORA, AURORA_GYM, BOSQUE, BOSQUE_GYM, useAdmin } from '../helpers/admin.ts';
+import { createTable } from '../helpers/database.ts';
 import { type Run, runCommand, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
 
@@ -525,13 +526,9 @@ describe('an export', () => {
   });
 
   test('of a table of your own with references to its own rows imports again', async () => {
-    await rows(`
-      create table private.indicacoes (
-        tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-        numero integer not null, indicada_por uuid, primary key (tenant_id, id),
-        foreign key (tenant_id, indicada_por) references private.indicacoes (tenant_id, id) deferrable initially deferred
-      );
-      select private.isolate('private.indicacoes')`);
+    await rows(`${createTable('indicacoes', 'numero integer not null, indicada_por uuid')}
+      alter table private.indicacoes add foreign key (tenant_id, indicada_por)
+        references private.indicacoes (tenant_id, id) deferrable initially deferred`);
     const insert = `
       insert into private.indicacoes (tenant_id, id, numero, indicada_por)
       select $1, lpad(to_hex(n), 32, '0')::uuid, n, lpad(to_hex(case n when 1 then 6000 else n - 1 end), 32, '0')::uuid
@@ -557,12 +554,8 @@ describe('an export', () => {
   });
 
   test('of columns of arrays imports again, whatever the style of dates', async () => {
-    await rows(`
-      create table private.parcelas (
-        tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-        valores numeric(10,2)[], dias date[], horas timestamp[], ate timestamptz[], nomes text[], primary key (tenant_id, id)
-      );
-      select private.isolate('private.parcelas')`);
+    const columns = 'valores numeric(10,2)[], dias date[], horas timestamp[], ate timestamptz[], nomes text[]';
+    await rows(createTable('parcelas', columns));
     await rows(
       `insert into private.parcelas (tenant_id, valores, dias, horas, ate, nomes)
        values ($1, '{99.90,1234.50,null}', '{2026-02-03}', '{"2026-02-03 10:00:00.5"}', '{2026-02-03 10:00:00Z}', '{"a,b",null}')`,

@@ -1,24 +1,27 @@
-import { rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { ANA, AURORA, BOSQUE, BOSQUE_GYM, EMAIL, AURORA_GYM as GYM, useAdmin } from '../helpers/admin.ts';
+import { createTable } from '../helpers/database.ts';
 import { succeed } from '../helpers/run.ts';
 
+const folder = mkdtempSync(join(tmpdir(), 'records-'));
 const { admin, rows, ...commands } = useAdmin();
 const ofAurora = (...args: string[]) => admin([...args, '--tenant', AURORA]);
 const json = (...args: string[]) => commands.json([...args, '--tenant', AURORA]);
 const failure = (...args: string[]) => commands.failure([...args, '--tenant', AURORA]);
+/** Writes a file to import, and gives its name. */
+function write(content: string): string {
+  const file = join(folder, 'lines.csv');
+  writeFileSync(file, content);
+  return file;
+}
 const others = () =>
   rows(`select * from private.alunos where tenant_id <> '${AURORA}' or id <> '${ANA}' order by tenant_id, id`);
 
 test("a table may have a column with the name of one in the commands' own SQL", async () => {
-  await rows(`
-    create table private.cores (
-      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-      nome text not null, r integer, t integer, primary key (tenant_id, id)
-    );
-    select private.isolate('private.cores');
+  await rows(`${createTable('cores', 'nome text not null, r integer, t integer')}
     insert into private.cores (tenant_id, nome, r, t) values ('${AURORA}', 'Vermelho', 255, 1)`);
   const [{ id }] = await json('find', 'cores', 'vermelho');
   expect(await json('update', 'cores', id, '--set', 'r=254')).toEqual({ id, changed: { r: { from: 255, to: 254 } } });
@@ -26,12 +29,7 @@ test("a table may have a column with the name of one in the commands' own SQL", 
 });
 
 test('a number has all its digits', async () => {
-  await rows(`
-    create table private.cartoes (
-      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-      aluno_id uuid not null, numero bigint not null, saldo numeric, dados jsonb, primary key (tenant_id, id)
-    );
-    select private.isolate('private.cartoes');
+  await rows(`${createTable('cartoes', 'aluno_id uuid not null, numero bigint not null, saldo numeric, dados jsonb')}
     alter table private.cartoes add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)`);
   const sql = `insert into private.cartoes (tenant_id, aluno_id, numero, saldo, dados) values ($1, $2, $3, $4, $5) returning id`;
   const numbers = ['9007199254740993', '0.12345678901234567890', '{"n": 9007199254740995}'];
@@ -51,14 +49,8 @@ test('a number has all its digits', async () => {
 });
 
 test('a table without ids of records can be imported, and its records cannot be found', async () => {
-  await rows(`
-    create table private.leituras (
-      tenant_id uuid not null references private.tenants (id), id integer not null, primary key (tenant_id, id)
-    );
-    select private.isolate('private.leituras')`);
-  const file = join(tmpdir(), `leituras-${process.pid}.csv`);
-  writeFileSync(file, 'id\n1');
-  onTestFinished(() => rmSync(file));
+  await rows(createTable('leituras', '', { id: 'id integer not null' }));
+  const file = write('id\n1');
   expect(await ofAurora('import', 'leituras', file)).toMatchObject({ code: 0 });
   const error = 'leituras has no column id of type uuid, by which a record is found';
   for (const args of [['find'], ['show'], ['history'], ['deactivate']]) {
@@ -73,18 +65,9 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
     create domain private.quando as date;
     create domain private.dia as private.quando;
     create domain private.apelido as varchar(5);
-    create table private.eventos (
-      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-      nome varchar(10) not null, apelido private.apelido, inicio timestamp, fim timestamptz(0), dia private.dia,
-      primary key (tenant_id, id)
-    );
-    select private.isolate('private.eventos')`);
-  const file = join(tmpdir(), `eventos-${process.pid}.csv`);
-  onTestFinished(() => rmSync(file));
-  const importing = (...lines: string[]) => {
-    writeFileSync(file, ['nome,apelido,inicio,fim,dia', ...lines].join('\n'));
-    return ofAurora('import', 'eventos', file);
-  };
+    ${createTable('eventos', 'nome varchar(10) not null, apelido private.apelido, inicio timestamp, fim timestamptz(0), dia private.dia')}`);
+  const importing = (...lines: string[]) =>
+    ofAurora('import', 'eventos', write(['nome,apelido,inicio,fim,dia', ...lines].join('\n')));
   const bad = await importing('Corrida 10 km,Correr,13/13/2024,ontem,31/02/2024', 'Ioga,,2024-05-01T09:30:00Z,,');
   expect(bad.errors.split('\n').filter((line) => line.startsWith('line '))).toEqual([
     'line 2: nome "Corrida 10 km": must NOT have more than 10 characters',
@@ -108,23 +91,17 @@ test('a column has the default of its domain, and takes no null if that takes no
     create domain private.preco as numeric(5, 2) not null default 10;
     create domain private.nota as private.preco;
     create domain private.codigo as text not null check (char_length(value) <= 10);
-    create table private.tarifas (
-      tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
-      codigo private.codigo, moeda private.moeda, preco private.preco, nota private.nota, extra private.preco default 1,
-      primary key (tenant_id, id)
-    );
-    select private.isolate('private.tarifas')`);
-  const file = join(tmpdir(), `tarifas-${process.pid}.csv`);
-  onTestFinished(() => rmSync(file));
-  writeFileSync(file, 'codigo,moeda,preco,nota,extra\na,,,,\nb,USD,20,30,2\n');
+    ${createTable('tarifas', 'codigo private.codigo, moeda private.moeda, preco private.preco, nota private.nota, extra private.preco default 1')}`);
+  const file = write('codigo,moeda,preco,nota,extra\na,,,,\nb,USD,20,30,2\n');
   expect(await ofAurora('import', 'tarifas', file)).toMatchObject({ code: 0, errors: '' });
   const read = 'select codigo, moeda, preco::text, nota::text, extra::text from private.tarifas order by codigo';
   expect((await rows(read)).map((row) => Object.values(row))).toEqual([
     ['a', 'BRL', '10.00', '10.00', '1.00'],
     ['b', 'USD', '20.00', '30.00', '2.00'],
   ]);
-  writeFileSync(file, 'codigo,moeda\n,BRL\n');
-  expect((await ofAurora('import', 'tarifas', file)).errors).toMatch(/^line 2: codigo is required\n/);
+  expect((await ofAurora('import', 'tarifas', write('codigo,moeda\n,BRL\n'))).errors).toMatch(
+    /^line 2: codigo is required\n/,
+  );
   const [{ id }] = await json('find', 'tarifas', 'a');
   const set = ['codigo=', 'preco='];
   expect(await failure('update', 'tarifas', id, '--set', ...set)).toMatchObject({

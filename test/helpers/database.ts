@@ -47,3 +47,12 @@ export async function as<T>(db: Sql, role: string, work: () => Promise<T>): Prom
     await db.query('rollback');
   }
 }
+
+const ID = 'id uuid not null default gen_random_uuid()';
+
+/** The SQL of a table of tenants with these columns, with row security unless it is to be open. */
+export function createTable(name: string, columns = '', { id = ID, isOpen = false } = {}): string {
+  const all = ['tenant_id uuid not null references private.tenants (id)', id, columns, 'primary key (tenant_id, id)'];
+  const isolate = isOpen ? '' : `select private.isolate('private.${name}');`;
+  return `create table private.${name} (${all.filter(Boolean).join(', ')});\n${isolate}\n`;
+}

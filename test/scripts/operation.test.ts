@@ -23,7 +23,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { document } from '../helpers/api.ts';
-import { type Db, openDatabase } from '../helpers/database.ts';
+import { createTable, type Db, openDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readTable as readReadmeTable } from '../helpers/readme.ts';
 import { type Run, runInProcess, succeed } from '../helpers/run.ts';
@@ -31,6 +31,7 @@ import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 
 // npm run operation, on a copy of the document, the migrations and the demo data with the README's table.
 
+const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const CENTRO = 'a1000000-0000-4000-8000-000000000001';
 const BOSQUE_GYM = 'b1000000-0000-4000-8000-000000000001';
 const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
@@ -40,9 +41,9 @@ const LESSONS = `
 create type private.nivel as enum ('básico', 'avançado');
 create type public.turno as enum ('manhã', 'noite');
 create domain private.porcentagem as numeric(5, 2) check (value >= 0 and value <= 100);
-create table private.aulas (
-  tenant_id uuid not null references private.tenants (id),
-  id uuid not null default gen_random_uuid(),
+${createTable(
+  'aulas',
+  `
   titulo varchar(80) not null check (titulo <> ''),
   sala text not null default 'A' check (sala in ('A', 'B')),
   nivel private.nivel not null,
@@ -64,55 +65,40 @@ create table private.aulas (
   inicio timestamptz not null,
   dia date not null default current_date,
   hora time,
-  email text check (char_length(email) < 100),
-  primary key (tenant_id, id)
-);
+  email text check (char_length(email) < 100)`,
+)}
 create index aulas_in_order on private.aulas (tenant_id, inicio, id);
 create index aulas_by_sala on private.aulas (tenant_id, sala, inicio, id);
-select private.isolate('private.aulas');
 `;
 const LESSON_ROWS = `
 insert into private.aulas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, fim, dia, hora, email)
-select 'a0000000-0000-4000-8000-000000000000', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day', timestamptz '2024-05-01' + n * interval '25 hours',
+select '${AURORA}', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day', timestamptz '2024-05-01' + n * interval '25 hours',
        '2024-05-01', '08:30', 'aula' || n || '@aurora.example'
   from generate_series(1, 5) n;
 `;
 
 /** A table without operations, and one that refers to it. */
 const PLANS = `
-create table private.planos (
-  tenant_id uuid not null references private.tenants (id),
-  id uuid not null default gen_random_uuid(),
-  nome varchar(40) not null,
-  primary key (tenant_id, id)
-);
-select private.isolate('private.planos');
-create table private.contratos (
-  tenant_id uuid not null references private.tenants (id),
-  id uuid not null default gen_random_uuid(),
-  plano_id uuid not null,
-  plano_anterior_id uuid,
-  primary key (tenant_id, id)
-);
-select private.isolate('private.contratos');
+${createTable('planos', 'nome varchar(40) not null')}
+${createTable('contratos', 'plano_id uuid not null, plano_anterior_id uuid')}
 alter table private.contratos add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id),
   add foreign key (tenant_id, plano_anterior_id) references private.planos (tenant_id, id);
 `;
 const PLAN_ROWS = `
 insert into private.planos (tenant_id, id, nome)
-select 'a0000000-0000-4000-8000-000000000000', ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Plano ' || n
+select '${AURORA}', ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Plano ' || n
   from generate_series(1, 2) n;
 insert into private.contratos (tenant_id, id, plano_id)
-values ('a0000000-0000-4000-8000-000000000000', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
+values ('${AURORA}', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
 `;
 
 /** Texts with the bounds and patterns of their checks. */
 const CODES = `
 create domain private.cnpj as text check (char_length(value) = 14);
 create domain private.situacao as text not null default 'nova' check (char_length(value) <= 10);
-create table private.cadastros (
-  tenant_id uuid not null references private.tenants (id),
-  id uuid not null default gen_random_uuid(),
+${createTable(
+  'cadastros',
+  `
   uf text not null check (char_length(uf) = 2),
   cpf text not null check (cpf ~ '^[0-9]{11}$'),
   cnpj private.cnpj,
@@ -120,80 +106,62 @@ create table private.cadastros (
   cep varchar(20) check (cep ~ '^\\d{5}-?\\d{3}$'),
   placa text check (placa is null or placa ~ '^[A-Z0-9]+$' and length(placa) < 8),
   apelido text check (octet_length(apelido) <= 50 and trim(apelido) <> ''),
-  sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$'),
-  primary key (tenant_id, id)
-);
-select private.isolate('private.cadastros');
+  sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$')`,
+)}
 `;
 const CODE_ROWS = `
 insert into private.cadastros (tenant_id, id, uf, cpf)
-values ('a0000000-0000-4000-8000-000000000000', 'ab000000-0000-4000-8000-000000000001', 'SP', '12345678901');
+values ('${AURORA}', 'ab000000-0000-4000-8000-000000000001', 'SP', '12345678901');
 `;
 
 /** Tables whose new rows need other values: a join table that is unique over its references, texts of a form, and dates. */
 const UNIQUES = `
 create domain private.placa as text check (value ~ '^[A-Z]{3}[0-9]$');
-create table private.matriculas (
-  tenant_id uuid not null references private.tenants (id),
-  id uuid not null default gen_random_uuid(),
+${createTable(
+  'matriculas',
+  `
   aluno_id uuid not null,
   plano_id uuid not null,
   placa private.placa not null,
   codigo varchar(2) not null check (codigo ~ '^(A|B)[0-9]$'),
   dia date not null,
   preco numeric(5, -2) not null,
-  primary key (tenant_id, id),
   unique (tenant_id, aluno_id, plano_id),
   unique (tenant_id, placa),
   unique (tenant_id, codigo),
   unique (tenant_id, dia),
-  unique (tenant_id, preco)
-);
-select private.isolate('private.matriculas');
-create table private.fichas (
-  tenant_id uuid not null references private.tenants (id),
-  id uuid not null default gen_random_uuid(),
-  plano_id uuid not null,
-  primary key (tenant_id, id),
-  unique (tenant_id, plano_id)
-);
-select private.isolate('private.fichas');
+  unique (tenant_id, preco)`,
+)}
+${createTable('fichas', 'plano_id uuid not null, unique (tenant_id, plano_id)')}
 alter table private.matriculas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
   add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
 alter table private.fichas add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
 `;
 const UNIQUE_ROWS = `
 insert into private.matriculas (tenant_id, id, aluno_id, plano_id, placa, codigo, dia, preco)
-select 'a0000000-0000-4000-8000-000000000000', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+select '${AURORA}', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a3000000-0000-4000-8000-' || lpad(((n + 1) / 2)::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad((1 + n % 2)::text, 12, '0'))::uuid,
        'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100
   from generate_series(1, 4) n;
 insert into private.fichas (tenant_id, id, plano_id)
-select 'a0000000-0000-4000-8000-000000000000', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
   from generate_series(1, 2) n;
 `;
 
-/** The SQL of a table of tenants. */
-const table = (name: string, columns: string, isIsolated = true) => `
-create table private.${name} (
-  tenant_id uuid not null references private.tenants (id), ${columns}, primary key (tenant_id, id)
-);
-${isIsolated ? `select private.isolate('private.${name}');` : ''}`;
-const ID = 'id uuid not null default gen_random_uuid()';
 /** Tables that the command refuses, each with the reason. */
 const REFUSED = [
-  table('textos', `${ID}, texto text`),
-  table('abertos', ID, false),
-  table('numerados', 'id integer not null'),
-  table(
+  createTable('textos', 'texto text'),
+  createTable('abertos', '', { isOpen: true }),
+  createTable('numerados', '', { id: 'id integer not null' }),
+  createTable(
     'pares',
-    `${ID}, numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now()`,
+    'numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now()',
   ),
-  table('varios', `${ID}, v_tenant integer, dados jsonb`),
-  table('mel', ID),
-  table('vinculos', `${ID}, aberto_id uuid`),
+  createTable('varios', 'v_tenant integer, dados jsonb'),
+  createTable('mel'),
+  createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
 ].join('');
 
@@ -226,23 +194,12 @@ beforeAll(async () => {
   cpSync('openapi.yaml', files.document);
   cpSync(SEED.file, files.seed);
   writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
-  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), LESSONS + PLANS + CODES + UNIQUES);
-  appendFileSync(files.seed, TABLE.rows + LESSON_ROWS + PLAN_ROWS + CODE_ROWS + UNIQUE_ROWS);
+  const [schema, demo] = [LESSONS + PLANS + CODES + UNIQUES, LESSON_ROWS + PLAN_ROWS + CODE_ROWS + UNIQUE_ROWS];
+  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), schema);
+  appendFileSync(files.seed, TABLE.rows + demo);
   database = await createDatabase();
   db = await openDatabase(database);
-  await db.exec(
-    TABLE.sql +
-      TABLE.rows +
-      LESSONS +
-      LESSON_ROWS +
-      PLANS +
-      PLAN_ROWS +
-      CODES +
-      CODE_ROWS +
-      UNIQUES +
-      UNIQUE_ROWS +
-      REFUSED,
-  );
+  await db.exec(TABLE.sql + TABLE.rows + schema + demo + REFUSED);
   before = readFiles();
   const made = await runInProcess((printing) => addOperations(['all', 'gavetas'], { files, ...printing }));
   written = [made, await run('all', 'aulas', '--object', 'extras')];
@@ -652,7 +609,7 @@ describe('a run that writes nothing', () => {
     const seed = readFileSync(files.seed, 'utf8');
     appendFileSync(
       files.seed,
-      "insert into private.anamnese_secoes (tenant_id, titulo, ordem) values ('a0000000-0000-4000-8000-000000000000', 'Nova', 9);",
+      `insert into private.anamnese_secoes (tenant_id, titulo, ordem) values ('${AURORA}', 'Nova', 9);`,
     );
     const { code, errors } = await run('get', 'anamnese_secoes');
     writeFileSync(files.seed, seed);
