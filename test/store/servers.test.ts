@@ -1,3 +1,5 @@
+import { once } from 'node:events';
+import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from '../../scripts/migrate.ts';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
@@ -106,6 +108,39 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     }
     await hasRoles(opened, 'primary');
     await create(opened);
+  });
+
+  test('uses of a name that leads to several servers only the one that it looks at', async () => {
+    let count = 0;
+    const balancer = createServer((client) => {
+      const target = connect([primary, standby][count % 2]?.port ?? 0, '127.0.0.1');
+      count += 1;
+      for (const [from, to] of [
+        [client, target],
+        [target, client],
+      ] as const) {
+        from
+          .on('error', () => {})
+          .on('close', () => to.destroy())
+          .pipe(to);
+      }
+    }).listen(0, '127.0.0.1');
+    await once(balancer, 'listening');
+    const { port } = balancer.address() as AddressInfo;
+    const url = toGatewayUrl([primary], WRITES).replace(/:\d+\//, `:${port}/`);
+    const opened = open([primary], '', { url, connections: 1 });
+    await hasRoles(opened, 'primary');
+    expect(await listGyms(opened)).toMatchObject({
+      failure: {
+        kind: 'storeUnavailable',
+        cause: {
+          message: `127.0.0.1:${port} leads to another server than a moment ago: expected a name of its own for each server`,
+        },
+      },
+    });
+    expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
+    await opened.close();
+    balancer.close();
   });
 
   test.runIf(canTestPgbouncer())('works behind a pooler in transaction mode for each server', async () => {

@@ -118,6 +118,8 @@ export type OpenOptions = {
   readonly config: ClientConfig;
   /** The statements that set up a session. */
   readonly setup?: string | undefined;
+  /** Rejects if a new connection leads to the wrong server. */
+  readonly verify?: ((client: Client) => Promise<void>) | undefined;
   /** Timeout of opening in milliseconds. */
   readonly openMs: number;
   /** Aborts opening; the reason REPLACED counts as a stall. */
@@ -172,7 +174,7 @@ export class Connection {
 
   /** Connects, and sets up the session. Rejects with Stalled, the reason of the signal, or what pg rejects with. */
   static async open(options: OpenOptions): Promise<Connection> {
-    const { config, setup, openMs, signal, onStall } = options;
+    const { config, setup, verify, openMs, signal, onStall } = options;
     const client = new Client(config);
     const readStep = followSteps(client);
     let ended: Error | undefined;
@@ -185,6 +187,7 @@ export class Connection {
     signal?.addEventListener('abort', onAbort);
     try {
       await client.connect();
+      await verify?.(client);
       if (setup) await client.query(setup);
       const { rowCount } = await client.query(IS_DISTRIBUTED);
       return new Connection(client, rowCount === 1, options);

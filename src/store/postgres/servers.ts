@@ -30,11 +30,12 @@ const LOOK_MS = 1_000;
 /** What a server reports about itself. */
 type State = Pick<Server, 'timeline' | 'instance' | 'isReadOnly'>;
 
+const INSTANCE = `
+select concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port()) as instance`;
 const STATE = `
-select case when pg_is_in_recovery() then 0
-            else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end as timeline,
-       concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port()) as instance,
-       current_setting('default_transaction_read_only') = 'on' as "isReadOnly"`;
+${INSTANCE}, current_setting('default_transaction_read_only') = 'on' as "isReadOnly",
+  case when pg_is_in_recovery() then 0
+       else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end as timeline`;
 
 /** One server: its connections, and what it has reported about itself. */
 export class Server {
@@ -60,7 +61,8 @@ export class Server {
     this.name = name;
     this.#lookMs = lookMs;
     const openMs = Math.min(options.openMs, address.connectMs ?? options.openMs);
-    this.options = { ...options, config, openMs };
+    const verify = address.hasRoles ? (client: Client) => this.#verify(client) : undefined;
+    this.options = { ...options, config, openMs, verify };
     this.pool = new Pool({ ...this.options, max });
   }
 
@@ -92,6 +94,14 @@ export class Server {
     Object.assign(this, { error, timeline: 0 });
     this.#client?.connection.stream.destroy();
     this.#client = undefined;
+  }
+
+  /** Rejects for a connection to another server: a name may lead to several servers, and to another one after a failover. */
+  async #verify(client: Client): Promise<void> {
+    const { rows } = await client.query(INSTANCE);
+    if (rows[0].instance === this.instance) return;
+    const expected = 'expected a name of its own for each server';
+    throw new Error(`${this.name} leads to another server than a moment ago: ${expected}`);
   }
 }
 
