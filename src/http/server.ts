@@ -119,7 +119,7 @@ export function createServer(
     sockets.set(socket, []);
     socket.once('close', () => sockets.delete(socket));
   });
-  // context.ts sends 100 Continue when the body is wanted.
+  // body.ts sends 100 Continue when the body is wanted.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
   const refuse = (socket: Duplex, failure: Failure, record: RequestRecord): void => {
