@@ -13,12 +13,7 @@ const SAMPLE = ['test/store/every-store.test.ts', 'test/store/any-operation.test
 const EVERY_TABLE = [...SAMPLE, 'test/openapi/document.test.ts'];
 
 /** Tests of behaviour that depends on the store: they run on every store. */
-const EVERY_STORE = [
-  ...EVERY_TABLE,
-  'test/store/any-input.test.ts',
-  'test/store/values.test.ts',
-  'test/store/functions.test.ts',
-];
+const EVERY_STORE = [...EVERY_TABLE, 'test/store/values.test.ts', 'test/store/functions.test.ts'];
 
 /** Of what Postgres does with usage test/usage.test.ts tests more. */
 const USAGE = 'test/limits/usage.test.ts';
