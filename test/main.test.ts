@@ -66,7 +66,7 @@ describe('start', () => {
 
   test('prints the URL, the store and a curl command that works', async () => {
     const dataDir = newFolder();
-    gateway = await start({ DATA_DIR: dataDir });
+    gateway = await start({ DATA_DIR: dataDir, METRICS_PORT: '0' });
     const output = await gateway.printed(/curl .*\n/);
     const url = `${gateway.origin}/v1`;
     expect(url).toMatch(/^http:\/\/127\.0\.0\.1:\d+\/v1$/);
@@ -105,7 +105,7 @@ describe('start', () => {
     await silent.ended;
     await Promise.all(clients);
     await expect(list(url)).rejects.toThrow();
-    expect(gateway.child.exitCode).toBeNull();
+    expect((await fetch(`${gateway.managementOrigin}/healthz`)).status).toBe(200);
     begun.socket.write(Buffer.from(body).subarray(10));
     await begun.ended;
     expect(begun.read()).toMatch(/^HTTP\/1\.1 201 Created\r\n(.+\r\n)*Connection: close\r\n/);

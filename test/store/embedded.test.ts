@@ -102,10 +102,10 @@ async function create(origin: string, nome: string): Promise<{ status: number; i
   return { status: answer.status, ...((await answer.json()) as object) };
 }
 
-/** Clients that create students. */
-const clientsOf = ({ origin }: GatewayProcess) =>
-  Array.from({ length: 8 }, () => ({
-    ...({ url: `${origin}/v1`, keys: [headers['X-Api-Key']], lists: [], creates: 'once', pauseMs: 0 } as const),
+/** Clients that create students, of which every other one may send a creation again. */
+const clientsOf = ({ origin }: GatewayProcess, other: 'once' | 'repeated') =>
+  (['once', other, 'once', other, 'once', other, 'once', other] as const).map((creates) => ({
+    ...{ url: `${origin}/v1`, keys: [headers['X-Api-Key']], lists: [], creates, pauseMs: 0 },
   }));
 
 /** The ids of the students of a name. */
@@ -327,7 +327,7 @@ describe('a gateway', () => {
       const sql = `select from pg_stat_activity where wait_event = 'PgSleep'`;
       expect(await runSql(toUrl(dataDir, 'postgres'), sql)).toHaveLength(1);
     });
-    const clients = await underLoad(clientsOf(gateway), async () => {
+    const clients = await underLoad(clientsOf(gateway, 'repeated'), async () => {
       process.kill(server, signal);
       await waitFor(async () => {
         expect(pidOf(dataDir)).not.toBe(server);
@@ -336,12 +336,16 @@ describe('a gateway', () => {
     });
     await sleeping;
     await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
+    expect(clients.flatMap(({ failures }) => failures.filter(({ status }) => status !== 502))).toEqual([]);
+    for (const client of clients.filter(({ options }) => options.creates === 'repeated')) {
+      expect(await client.repeat()).toEqual(new Set([201]));
+    }
     expect(await findMistakes(clients)).toEqual([]);
   });
 
   test('that is killed takes the server with it, and loses nothing; the next one adds no demo data', async () => {
     const server = pidOf(dataDir);
-    const clients = await underLoad(clientsOf(gateway), () => gateway.stop('SIGKILL'));
+    const clients = await underLoad(clientsOf(gateway, 'once'), () => gateway.stop('SIGKILL'));
     await waitFor(() => expect(isRunning(server)).toBe(false));
     gateway = await startProcess({ DATA_DIR: dataDir });
     expect(await findMistakes(clients, `${gateway.origin}/v1`)).toEqual([]);
