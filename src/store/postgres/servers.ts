@@ -44,10 +44,10 @@ export class Server {
   /** How its connections are opened. */
   readonly options: OpenOptions;
   /** The timeline on which it accepts writes, which grows with each promotion; 0 for a standby, and while it is away. */
-  readonly timeline: number = 0;
+  timeline = 0;
   /** Identifies the running server, also behind a pooler; another one after a restart. */
-  readonly instance: string | undefined;
-  readonly isReadOnly: boolean = false;
+  instance: string | undefined;
+  isReadOnly = false;
   /** Why there is no current state. */
   error: Error | undefined = new Error('it has not been looked at');
   role: ServerReport['role'] = 'unknown';
@@ -83,7 +83,8 @@ export class Server {
       if (this.instance && this.instance !== state.instance) {
         this.pool.cut(new Error(`${this.name} is another server now, or was started again`));
       }
-      Object.assign(this, state, { error: undefined });
+      Object.assign(this, state);
+      this.error = undefined;
     } catch (error) {
       if (this.#client === client) this.doubt(error as Error);
     }
@@ -91,7 +92,8 @@ export class Server {
 
   /** Takes the server for away until the next look. */
   doubt(error: Error): void {
-    Object.assign(this, { error, timeline: 0 });
+    this.error = error;
+    this.timeline = 0;
     this.#client?.connection.stream.destroy();
     this.#client = undefined;
   }
