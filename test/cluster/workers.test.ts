@@ -200,13 +200,6 @@ describe('a gateway of two workers', () => {
     expect(childrenOf(gateway).filter((pid) => before.includes(pid))).toEqual([]);
   });
 
-  test('replaces all workers if they are killed soon after their start', async () => {
-    const from = gateway.lines().length;
-    for (const worker of childrenOf(gateway)) process.kill(worker, 'SIGKILL');
-    await areServing(2, from);
-    await waitFor(async () => expect(statusOf(await ask(gateway.origin))).toBe(200));
-  });
-
   test('answers a connection that a worker had not accepted when it was killed', async () => {
     const from = gateway.lines().length;
     const [victim = 0] = childrenOf(gateway);

@@ -135,7 +135,6 @@ const results: Record<Expected, 'ok' | Failure['kind']> = {
 type OpenOptions = {
   readonly host?: string;
   readonly secret?: string;
-  readonly connections?: number;
   readonly deadlineMs?: number;
 };
 type Request = { readonly path: string; readonly json?: object };
@@ -432,11 +431,8 @@ function addressOf(server: Server): Address {
   return { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
 }
 
-function openStore(
-  kind: Kind,
-  { host = '127.0.0.1', secret, connections = 4, deadlineMs = LONG_DEADLINE_MS }: OpenOptions,
-): Store {
-  const options = { connections, deadlineMs };
+function openStore(kind: Kind, { host = '127.0.0.1', secret, deadlineMs = LONG_DEADLINE_MS }: OpenOptions): Store {
+  const options = { connections: 4, deadlineMs };
   const { port } = proxies[kind];
   if (kind === 'supabase') {
     return openSupabase({ url: `http://${host}:${port}`, key: secret ?? POSTGREST_KEY, restPath: '/', ...options });
@@ -562,15 +558,4 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
   const sent = proxies[kind].sent(nome);
   expect(sent).toBeLessThanOrEqual(action === 'create' ? 1 : 0);
   expect(await countStudents(nome)).toBeLessThanOrEqual(sent);
-});
-
-test.each(BOTH)('%s: calls that wait for a connection until their deadline are timeouts', async (kind) => {
-  stores.unshift(limited(openStore(kind, { connections: 1, deadlineMs: DEADLINE_MS }), { slots: 20, waiting: 100 }));
-  proxies[kind].fail({ on: 'response', does: 'stall' });
-  ended = [];
-  const creates = Array.from({ length: 20 }, () => send(toRequest('create', 'Ana'), DEADLINE_MS));
-  const answers = await Promise.all(creates).finally(() => proxies[kind].pass());
-  expect(answers.map(({ body }) => body)).toEqual(Array(20).fill(bodies[TIMEOUT]('')));
-  await waitFor(() => expect(ended).toEqual(Array(20).fill('storeTimeout')));
-  expect(gateways.get(DEADLINE_MS)?.faults.map(({ kind }) => kind)).toEqual(ended);
 });
