@@ -1,6 +1,7 @@
 // What needs no store: the arguments of commands, and their help.
 
 import { describe, expect, test } from 'vitest';
+import { readWhen } from '../../src/admin/arguments.ts';
 import { AURORA } from '../helpers/admin.ts';
 import { fail, runAdmin, succeed } from '../helpers/run.ts';
 
@@ -51,4 +52,19 @@ test.each([
   expect(output).toContain('Exit codes: 0 done; 1 refused or failed');
   const isCommand = !output.includes('Commands:');
   if (isCommand) expect(output).toMatch(new RegExp(`^Examples?:\n {2}npm run admin -- ${name} `, 'm'));
+});
+
+test.each([
+  ['2099-12-31', '2099-12-31T00:00:00.000Z'],
+  ['2099-12-31T18:30-03:00', '2099-12-31T21:30:00.000Z'],
+  ['never', 'infinity'],
+])('%s is a time', (text, time) => {
+  expect(readWhen(text)).toBe(time);
+});
+
+test('a duration is a time from now', () => {
+  const before = Date.now();
+  const from = Date.parse(readWhen('90d')) - 90 * 24 * 3_600_000;
+  expect(from).toBeGreaterThanOrEqual(before);
+  expect(from).toBeLessThanOrEqual(Date.now());
 });

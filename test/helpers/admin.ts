@@ -1,11 +1,8 @@
 // A database for the tests of the administration, and its commands, run in this process.
 
 import { afterAll, beforeAll } from 'vitest';
-import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Store } from '../../src/store/store.ts';
-import { startGateway, type TestGateway } from './gateway.ts';
 import { fail, type Run, runAdmin, succeed } from './run.ts';
-import { createDatabase, type Database, loginUrl } from './servers.ts';
+import { createDatabase, type Database } from './servers.ts';
 
 export const AURORA = 'a0000000-0000-4000-8000-000000000000';
 export const BOSQUE = 'b0000000-0000-4000-8000-000000000000';
@@ -39,20 +36,4 @@ export function useAdmin() {
     /** What a command that fails says to scripts, with its exit code. */
     failure: async (args: readonly string[], env?: Env) => fail(await admin([...args, '--json'], env)),
   };
-}
-
-/** Serves the database of useAdmin, and gives the base URL. */
-export function useGateway({ database }: Pick<ReturnType<typeof useAdmin>, 'database'>): () => string {
-  let store: Store;
-  let gateway: TestGateway;
-  beforeAll(async () => {
-    const url = loginUrl(database().adminUrl, 'gateway_test');
-    store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 5_000 });
-    gateway = await startGateway({ store });
-  });
-  afterAll(async () => {
-    await gateway.close();
-    await store.close();
-  });
-  return () => gateway.url;
 }
