@@ -161,51 +161,29 @@ describe('where the locale is Portuguese', () => {
     }
   });
 
-  test.each([
-    ['tenant', 'lst', "comando desconhecido 'lst'\n(Seria list?)\nVeja --help.\n"],
-    ['key', 'list', '--tennant', 'x', "opção desconhecida '--tennant'\n(Seria --tenant?)\nVeja --help.\n"],
-    [
-      'find',
-      'alunos',
-      'Ana',
-      "falta a opção obrigatória '--tenant <ID>'\nnpm run admin -- tenant list mostra os tenants com seus ids. Veja --help.\n",
-    ],
-    ['show', 'alunos', '--tenant', AURORA, "falta o argumento obrigatório 'RECORD'\nVeja --help.\n"],
-    [
-      ...['tenant', 'create', 'Minha', 'Academia'],
-      "argumentos demais para 'create': aceita 1, e recebeu 2: Minha, Academia.\nEscreva entre aspas um texto com espaços, como 'Academia Aurora'. Veja --help.\n",
-    ],
-    [
-      'tenant',
-      'list',
-      '--lang',
-      'fr',
-      "o valor 'fr' da opção '--lang <LANGUAGE>' é inválido. Informe pt ou en.\nVeja --help.\n",
-    ],
-    [
-      ...['key', 'usage', '--days', '0'],
-      "o valor '0' da opção '--days <NUMBER>' é inválido. Informe um número inteiro de 1 a 9999.\nVeja --help.\n",
-    ],
-    [
-      ...['key', 'permit', 'x', '--all', '--permission', 'x'],
-      "a opção '--permission <FUNCTION...>' não pode ser usada com a opção '--all'\nVeja --help.\n",
-    ],
-    [
-      ...['key', 'list', '--tenant', 'f0000000-0000-4000-8000-00000000000f'],
-      'não há o tenant f0000000-0000-4000-8000-00000000000f\n`npm run admin -- tenant list` mostra todos.\n',
-    ],
-    [
-      ...['show', 'alunos', 'nada', '--tenant', AURORA],
-      `o tenant não tem nada em alunos\nInforme um registro pelo id ou email: npm run admin -- find alunos TEXTO --tenant ${AURORA}\n`,
-    ],
-    [
-      ...['update', 'alunos', EMAIL, '--tenant', AURORA, '--set', 'nome= ', 'data_nascimento=31/2/1990', 'email=x'],
-      'nome: Preencha este campo\ndata_nascimento "31/2/1990": Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA\nemail "x": Informe um e-mail válido\nNada foi mudado.\n',
-    ],
-  ])('%s %s … is refused in Portuguese', async (...all) => {
-    const message = all.at(-1) ?? '';
-    const { output, errors } = await admin(...all.slice(0, -1));
-    expect([output, errors.slice(0, message.length)]).toEqual(['', message]);
+  const NOBODY = 'f0000000-0000-4000-8000-00000000000f';
+  const REFUSED: Readonly<Record<string, string>> = {
+    'tenant lst': "comando desconhecido 'lst'\n(Seria list?)\nVeja --help.",
+    'key list --tennant x': "opção desconhecida '--tennant'\n(Seria --tenant?)\nVeja --help.",
+    'find alunos Ana':
+      "falta a opção obrigatória '--tenant <ID>'\nnpm run admin -- tenant list mostra os tenants com seus ids. Veja --help.",
+    [`show alunos --tenant ${AURORA}`]: "falta o argumento obrigatório 'RECORD'\nVeja --help.",
+    'tenant create Minha Academia':
+      "argumentos demais para 'create': aceita 1, e recebeu 2: Minha, Academia.\nEscreva entre aspas um texto com espaços, como 'Academia Aurora'. Veja --help.",
+    'tenant list --lang fr': "o valor 'fr' da opção '--lang <LANGUAGE>' é inválido. Informe pt ou en.\nVeja --help.",
+    'key usage --days 0':
+      "o valor '0' da opção '--days <NUMBER>' é inválido. Informe um número inteiro de 1 a 9999.\nVeja --help.",
+    'key permit x --all --permission x':
+      "a opção '--permission <FUNCTION...>' não pode ser usada com a opção '--all'\nVeja --help.",
+    [`key list --tenant ${NOBODY}`]: `não há o tenant ${NOBODY}\n\`npm run admin -- tenant list\` mostra todos.`,
+    [`show alunos nada --tenant ${AURORA}`]: `o tenant não tem nada em alunos\nInforme um registro pelo id ou email: npm run admin -- find alunos TEXTO --tenant ${AURORA}`,
+    [`update alunos ${EMAIL} --tenant ${AURORA} --set nome= data_nascimento=31/2/1990 email=x`]:
+      'nome: Preencha este campo\ndata_nascimento "31/2/1990": Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA\nemail "x": Informe um e-mail válido\nNada foi mudado.',
+  };
+
+  test.each(Object.entries(REFUSED))('%s is refused in Portuguese', async (command, message) => {
+    const { output, errors } = await admin(...command.split(' '));
+    expect([output, errors.slice(0, message.length + 1)]).toEqual(['', `${message}\n`]);
   });
 
   test('keys are issued, listed and replaced in Portuguese', async () => {

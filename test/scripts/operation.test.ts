@@ -552,27 +552,18 @@ select private.publish('public.contar_gavetas');
     expect(written.tags).toEqual([{ name: 'Academias', description: 'Academias' }]);
   });
 
-  test.each([
-    ['nada', [], /^there is no function public\.nada: /],
-    [
-      'contar_gavetas',
-      [],
-      /^an example needs a value of each argument without a default: add --with academia_id=VALUE$/m,
-    ],
-    [
-      'contar_gavetas',
-      ['--with', 'academia=x'],
-      /^--with academia: public\.contar_gavetas has no such input: expected/,
-    ],
-    [
-      'contar_gavetas',
-      ['--with', 'academia_id=x'],
+  const REASONS: Readonly<Record<string, RegExp>> = {
+    nada: /^there is no function public\.nada: /,
+    contar_gavetas: /^an example needs a value of each argument without a default: add --with academia_id=VALUE$/m,
+    'contar_gavetas --with academia=x': /^--with academia: public\.contar_gavetas has no such input: expected/,
+    'contar_gavetas --with academia_id=x':
       /^the example is no valid request: give other values with --with NAME=VALUE, a list as JSON$/m,
-    ],
-    ['criar_gaveta', [], /^p_body of public\.criar_gaveta is jsonb, and only you know what is in it/],
-    ['listar_alunos', ['--path', '/alunos'], /^the document has GET \/alunos already: listarAlunos; give another/],
-  ])('is refused for %s %j', async (name, options, reason) => {
-    const { code, errors } = await run('from', name, ...options);
+    criar_gaveta: /^p_body of public\.criar_gaveta is jsonb, and only you know what is in it/,
+    'listar_alunos --path /alunos': /^the document has GET \/alunos already: listarAlunos; give another/,
+  };
+
+  test.each(Object.entries(REASONS))('is refused for %s', async (args, reason) => {
+    const { code, errors } = await run('from', ...args.split(' '));
     expect({ code, errors }).toEqual({ code: 1, errors: expect.stringMatching(reason) });
   });
 });
@@ -620,39 +611,26 @@ describe('a run that writes nothing', () => {
     });
   });
 
-  test.each<[Kind, string, RegExp]>([
-    ['get', 'nada', /^there is no table private\.nada: expected one of academias, alunos, /],
-    [
-      'list',
-      'alunos',
+  const REASONS: Readonly<Record<string, RegExp>> = {
+    'get nada': /^there is no table private\.nada: expected one of academias, alunos, /,
+    'list alunos':
       /^the document has GET \/alunos already: listarAlunos\nthe document has an operation with the function listar_alunos already$/,
-    ],
-    [
-      'get',
-      'treinos',
-      /^the schema Treino has id_aluno, and private\.treinos has no such column: write the operation by/,
-    ],
-    [
-      'get',
-      'anamneses',
+    'get treinos': /^the schema Treino has id_aluno, and private\.treinos has no such column: write the operation by/,
+    'get anamneses':
       /^resposta of private\.anamneses is jsonb, and only you know what is in it: if every value is an object, add --object resposta, or/,
-    ],
-    ['get', 'textos', /^texto of private\.textos has no limit: add a constraint in a migration/],
-    [
-      'get',
-      'abertos',
+    'get textos': /^texto of private\.textos has no limit: add a constraint in a migration/,
+    'get abertos':
       /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\); to its migration/,
-    ],
-    [
-      'get',
-      'numerados',
+    'get numerados':
       /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid, which .* rename column id to numero; /,
-    ],
-    ['list', 'varios', /^v_tenant of .* rename the column\ndados of .* --object dados/],
-    ['list', 'pares', /^no index has private\.pares in the order of a list: create one in a migration, such as create/],
-    ['create', 'vinculos', /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/],
-    ['get', 'mel', /^the singular of mel is unknown: give it with --singular$/],
-  ])('refuses %s %s with the reason', async (kind, table, reason) => {
+    'list varios': /^v_tenant of .* rename the column\ndados of .* --object dados/,
+    'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
+    'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
+    'get mel': /^the singular of mel is unknown: give it with --singular$/,
+  };
+
+  test.each(Object.entries(REASONS))('refuses %s with the reason', async (operation, reason) => {
+    const [kind, table = ''] = operation.split(' ') as [Kind, string];
     const plan = async () => readSubject(document, await readTable(db, table), { kinds: [kind] });
     await expect(plan()).rejects.toThrow(reason);
   });
