@@ -10,10 +10,11 @@ export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const DURATION = /^\d{1,9}(\.\d+)? ?[a-z]+$/;
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
 const A_DURATION = 'a duration such as 90d, 12h or 30m';
-const A_WHEN =
-  'a duration such as 90d, 12h or 30m, a date such as 2027-12-31, a time such as 2027-12-31T18:00Z, or never';
 /** A thousand years in ms; more is a typing error and would overflow a date. */
 const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
+
+/** What readWhen reads. */
+export const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
 /** Postgres's timestamp after all others. */
 export const NEVER = 'infinity';
@@ -46,7 +47,7 @@ export function readWhen(text: string): string {
   if (text === 'never') return NEVER;
   const duration = toMilliseconds(text);
   const time = duration === undefined ? toDate(text) : new Date(Date.now() + duration);
-  const when = expect(time, A_WHEN);
+  const when = expect(time, WHEN);
   return expect(when.getTime() > Date.now() ? when.toISOString() : undefined, 'a time that has not passed');
 }
 

@@ -42,7 +42,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   const { dataDir, ...embedded } = readEmbedded(config);
   const file = toPath(name);
   if (!existsSync(toPaths(dataDir).database)) throw new CommandError(t`There is no store in ${dataDir}`);
-  if (existsSync(file)) throw new CommandError(t`There is ${file} already: nothing was backed up`);
+  if (existsSync(file)) throw new CommandError(t`There is ${file} already: name a new file`);
   if (!existsSync(dirname(file))) throw new CommandError(t`There is no folder ${dirname(file)}`);
   const part = `${file}.part`;
   const server = await reachServer({ dataDir, ...embedded });
@@ -108,11 +108,7 @@ export async function restore(config: StoreConfig, name: string, options: Restor
     if (error instanceof ServerError) throw new CommandError(error.message, VERSION_1);
     throw error;
   });
-  const count = applied.length;
-  const restored =
-    count > 0
-      ? t`Restored ${name} to ${dataDir}, and applied ${count} new migrations.`
-      : t`Restored ${name} to ${dataDir}.`;
+  const restored = t`Restored ${name} to ${dataDir}. New migrations: ${applied.length}.`;
   const versions = readMigrations(FILES.migrations).filter(({ file }) => applied.includes(file));
   return {
     json: { dataDir, migrations: versions.map(({ version }) => version), repeated, revoked },

@@ -60,9 +60,9 @@ const ALL = 'all';
 
 /** The counts, their names in the JSON of a dry run, and their texts. */
 const KINDS = [
-  ['created', 'wouldCreate', (list: string) => t`Created: ${list}.`, (list: string) => t`create: ${list}`],
-  ['updated', 'wouldUpdate', (list: string) => t`Updated: ${list}.`, (list: string) => t`update: ${list}`],
-  ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`, (list: string) => t`skip: ${list}`],
+  ['created', 'wouldCreate', (list: string) => t`Created: ${list}.`],
+  ['updated', 'wouldUpdate', (list: string) => t`Updated: ${list}.`],
+  ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`],
 ] as const;
 
 /** Marks a line with the wrong number of values in the file of problems, where a spreadsheet would pad it unnoticed. */
@@ -82,9 +82,9 @@ export async function importData(
   options: ImportOptions,
 ): Promise<Output> {
   const { dryRun, map, problems } = options;
-  if (resource === ALL && map) throw new InvalidArgumentError('Expected --map with one file, not with all.');
+  if (resource === ALL && map) throw new InvalidArgumentError(t`Expected ${'--map'} with one file.`);
   if ((resource === ALL || path === '-') && problems)
-    throw new InvalidArgumentError('Expected --problems with one file.');
+    throw new InvalidArgumentError(t`Expected ${'--problems'} with one file.`);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
   for (const { table } of sources) findTable(tables, table);
@@ -170,7 +170,7 @@ async function writeProblems(
   // Without a byte order mark Excel assumes the system's legacy encoding.
   const text = `\ufeff${toCsv([toRow(titles, translate(PROBLEMS)), ...rows], delimiter)}`;
   await writeFile(toPath(path), text, { flag: 'wx' }).catch((error) => {
-    throw error.code === 'EEXIST' ? new CommandError(t`${path} exists: name a new file with --problems`) : error;
+    throw error.code === 'EEXIST' ? new CommandError(t`There is ${path} already: name a new file`) : error;
   });
 }
 
@@ -181,12 +181,10 @@ function readHeader(
   { columns }: Table,
   options: ImportOptions,
 ): { readonly titles: readonly string[]; readonly headers: readonly Header[] } {
-  const known = columns.map(({ name, known_by: label }) => (label ? t`${name} (an id or ${label})` : name));
-  const required = columns.filter((column) => column.required).map((column) => column.name);
-  const hint =
-    required.length > 0
-      ? t`The first line names the columns: ${known.join(', ')}; required: ${required.join(', ')}.`
-      : t`The first line names the columns: ${known.join(', ')}.`;
+  const known = columns.map(({ name, required, known_by: label }) => {
+    return name + (label ? t` (an id or ${label})` : '') + (required ? t` (required)` : '');
+  });
+  const hint = t`The first line names the columns: ${known.join(', ')}.`;
   if (!header) throw new CommandError(t`${name} is empty: expected CSV with a header`, hint);
   const fail = (mistakes: readonly string[], more = '') =>
     new CommandError(t`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
@@ -194,8 +192,11 @@ function readHeader(
   if (header.cells.length > MAX_COLUMNS) throw fail([t`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
   const { headers, mistakes, hasUnknown } = readTitles(titles, columns, options);
-  const missing = options.update ? [] : required.filter((name) => !headers.some(({ column }) => column?.name === name));
-  const all = [...mistakes, ...missing.map((name) => t`column ${JSON.stringify(name)} is missing`)];
+  const missing = columns.filter((column) => column.required && !headers.some((one) => one.column === column));
+  const all = [
+    ...mistakes,
+    ...(options.update ? [] : missing.map(({ name }) => t`column ${JSON.stringify(name)} is missing`)),
+  ];
   if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, translate('and more'));
   if (all.length > 0) throw fail(all, hasUnknown ? `\n${translate(UNKNOWN)}` : '');
   return { titles: header.cells, headers };
@@ -215,9 +216,7 @@ function readLine(
 /** Why a line does not fit the header; undefined if it does. */
 function findMisfit(cells: readonly string[], headers: readonly Header[], ignoreUnknown = false): string | undefined {
   if (cells.length !== headers.length) {
-    const values = cells.length === 1 ? t`1 value` : t`${cells.length} values`;
-    const columns = headers.length === 1 ? t`1 column` : t`${headers.length} columns`;
-    return t`has ${values}, but the header has ${columns}`;
+    return t`does not fit the header (values: ${cells.length}, columns: ${headers.length})`;
   }
   // Only where it is written: a value of the table may be this text.
   const isMarked = (cell: string, index: number) =>
@@ -260,12 +259,7 @@ function toError(
   const { dryRun, problems } = options;
   const count = new Set(lines.map(({ line }) => line)).size;
   const all = created + updated + skipped + existing;
-  const error =
-    all === 1
-      ? t`Nothing was imported from ${preview.file}: its only line is bad`
-      : count === 1
-        ? t`Nothing was imported from ${preview.file}: ${count} of ${all} lines is bad`
-        : t`Nothing was imported from ${preview.file}: ${count} of ${all} lines are bad`;
+  const error = t`Nothing was imported from ${preview.file}; bad lines: ${count} of ${all}`;
   const correct = !problems
     ? translate(CORRECT)
     : isWhole
@@ -292,10 +286,9 @@ function toCommand(table: string, file: string, options: ImportOptions): string 
 
 function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {
   const isListed = { created: true, updated: update, skipped: skipExisting };
-  const kinds = KINDS.filter(([kind]) => isListed[kind]).map(([kind, would, describe, describeDry]) => {
+  const kinds = KINDS.filter(([kind]) => isListed[kind]).map(([kind, would, describe]) => {
     const counts = imported.map((file) => [file.table, file[kind]] as const);
-    const text = (dryRun ? describeDry : describe)(listCounts(counts));
-    return { key: dryRun ? would : kind, text, counts: Object.fromEntries(counts) };
+    return { key: dryRun ? would : kind, text: describe(listCounts(counts)), counts: Object.fromEntries(counts) };
   });
   const json = Object.fromEntries(kinds.map(({ key, counts }) => [key, counts]));
   const texts = kinds.map(({ text }) => text);
@@ -305,6 +298,6 @@ function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting 
   }
   if (!dryRun) return { json, text: texts.join('\n') };
   const previews = imported.map(({ preview }) => preview);
-  const would = t`Nothing is wrong, and nothing was changed. The import would ${texts.join('; ')}.`;
+  const would = t`Nothing is wrong, and nothing was changed. Without --dry-run: ${texts.join(' ')}`;
   return { json: { ...json, preview: previews }, text: [...previews.map(describePreview), would].join('\n\n') };
 }

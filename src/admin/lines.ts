@@ -7,7 +7,7 @@ import type { Database } from '../store/migrations.ts';
 import { checkValue, type Header, inZone, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
-import { findIds, type OfTenant, requireId, type Table } from './tables.ts';
+import { findIds, idAnd, type OfTenant, requireId, type Table } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
 
 /** A line: its texts, its valid fields (null clears a column), and its problems. */
@@ -62,9 +62,8 @@ export function createWriter(
   { tenant, timeZone, clears, update, skipExisting, allowDuplicates }: WriterOptions,
 ): Writer {
   const names = headers.flatMap(({ column }) => column?.name ?? []);
-  const all = ['id', ...(knownBy ? [knownBy] : [])];
-  const labels = all.filter((name) => names.includes(name));
-  if (update && labels.length === 0) throw new CommandError(t`--update expects a column ${all.join(t` or `)}`);
+  const labels = ['id', ...(knownBy ? [knownBy] : [])].filter((name) => names.includes(name));
+  if (update && labels.length === 0) throw new CommandError(t`--update expects a column ${idAnd(knownBy)}`);
 
   function addProblem({ line, texts, bad }: Line, name: string | null, message: Message): void {
     const index = headers.findIndex(({ column }) => column && column.name === name);
@@ -98,9 +97,7 @@ export function createWriter(
     for (const { column } of headers) {
       if (!column?.refers_to) continue;
       const { name, refers_to: referred, known_by: label } = column;
-      const message = label
-        ? t`none of the tenant's ${referred} has this id or ${label}`
-        : t`none of the tenant's ${referred} has this id`;
+      const message = t`none of the tenant's ${referred} has this ${idAnd(label)}`;
       const texts = new Set(lines.flatMap(({ fields }) => fields[name] ?? []));
       const ids = await findIds(db, tenant, [referred, label], [...texts]);
       for (const line of lines) {
@@ -153,7 +150,7 @@ export function createWriter(
     } else if (id !== undefined) {
       line.id = id;
     } else if (update && label === 'id') {
-      add(t`none of the tenant's ${table} has this id`);
+      add(t`none of the tenant's ${table} has this ${label}`);
     }
   }
 

@@ -31,7 +31,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'its id; or its e-mail, or the name of a gym': 'o id do registro; ou o e-mail, ou o nome de uma academia',
   '{0}; of one that was deleted its id': '{0}; de um que foi excluído, o id',
   'the tenant, as in tenant list': 'o tenant, como em tenant list',
-  'the tenant, as in tenant list; all by default': 'o tenant, como em tenant list; por padrão, todos',
   "the key's id or its prefix, as in key list": 'o id da chave ou seu prefixo, como em key list',
   '{0}; before the options': '{0}; antes das opções',
   '{0}; all by default. It counts together with the keys that it replaced.':
@@ -52,7 +51,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'delete all data about a student': 'apaga todos os dados de um aluno',
   'issue a key and show it once': 'emite uma chave e a mostra uma única vez',
   'what the key is for': 'para que serve a chave',
-  'a function that it may call; all by default': 'uma função que ela pode chamar; por padrão, todas',
+  'a function that it may call': 'uma função que ela pode chamar',
   'a word at the beginning of the key': 'uma palavra no começo da chave',
   'list keys: everything except the key itself': 'lista chaves: tudo, menos a própria chave',
   'only the keys of this tenant': 'somente as chaves deste tenant',
@@ -61,7 +60,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'how long the old key still works: 24h, 30m, 0s': 'por quanto tempo a chave antiga ainda funciona: 24h, 30m, 0s',
   'end a key, now and for good': 'encerra uma chave, agora e para sempre',
   'set the functions that a key may call': 'define as funções que uma chave pode chamar',
-  'a function that it may call, and no others': 'uma função que ela pode chamar, e nenhuma outra',
   'it may call all functions': 'ela pode chamar todas as funções',
   'Expected --permission FUNCTION or --all.': 'Informe --permission FUNÇÃO ou --all.',
   'how many days, today included': 'quantos dias, incluindo hoje',
@@ -125,8 +123,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'Expected {0}.': 'Informe {0}.',
   'pt or en': 'pt ou en',
   'a duration such as 90d, 12h or 30m': 'uma duração, como 90d, 12h ou 30m',
-  'a duration such as 90d, 12h or 30m, a date such as 2027-12-31, a time such as 2027-12-31T18:00Z, or never':
-    'uma duração, como 90d, 12h ou 30m, uma data, como 2027-12-31, um horário, como 2027-12-31T18:00Z, ou never (nunca)',
   "a tenant's id, as in `npm run admin -- tenant list`": 'o id de um tenant, como em `npm run admin -- tenant list`',
   'a name of 1 to 255 characters that is not blank': 'um nome de 1 a 255 caracteres que não esteja em branco',
   '1 to 10 letters of a-z': 'de 1 a 10 letras de a-z',
@@ -207,23 +203,21 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'Nothing was changed.': 'Nada foi mudado.',
   'Nothing was changed. With --allow-duplicates several records may have it.':
     'Nada foi mudado. Com --allow-duplicates, mais de um registro pode tê-lo.',
-  'Nothing changed.': 'Nada mudou.',
   'Changed {0} ({1})': '{0} ({1}) foi corrigido',
   'Erases the student {0} and everything that refers to it.': 'Apaga o aluno {0} e tudo o que se refere a ele.',
   'Student {0} was erased': 'O aluno {0} foi apagado',
   'Backups still have it: for a restore, keep the list of `npm run --silent admin -- erasures > FILE` outside of the store.':
     'Os backups ainda têm esses dados: para uma restauração, guarde a lista de `npm run --silent admin -- erasures > ARQUIVO` fora do banco.',
   'the tenant has no {0} in {1}': 'o tenant não tem {0} em {1}',
-  'Name a record by its id: npm run admin -- find {0} TEXT --tenant {1}':
-    'Informe um registro pelo id: npm run admin -- find {0} TEXTO --tenant {1}',
-  'Name a record by its id or {0}: npm run admin -- find {1} TEXT --tenant {2}':
-    'Informe um registro pelo id ou {0}: npm run admin -- find {1} TEXTO --tenant {2}',
+  'Name a record by its {0}: npm run admin -- find {1} TEXT --tenant {2}':
+    'Informe um registro pelo {0}: npm run admin -- find {1} TEXTO --tenant {2}',
   '{0} is the {1} of several {2}': '{0} é o {1} de mais de um registro em {2}',
   'Name one by its id: {0}': 'Informe um deles pelo id: {0}',
   '{0}: {1}: expected one of {2}.': '{0}: {1}: informe uma destas: {2}.',
   '{0} has no column id of type uuid, by which a record is found':
     '{0} não tem uma coluna id do tipo uuid, pela qual um registro é encontrado',
   'With --allow-duplicates no record is looked for.': 'Com --allow-duplicates nenhum registro é procurado.',
+  'id or {0}': 'id ou {0}',
   'There is no resource {0}': 'Não há o recurso {0}',
   'The resources are {0}.': 'Os recursos são {0}.',
 
@@ -244,47 +238,32 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'must not be blank': 'Preencha este campo',
   'must be JSON': 'Informe um JSON válido',
   'is the {0} of several {1}: give the id': 'É o {0} de mais de um registro em {1}: informe o id',
-  "none of the tenant's {0} has this id": 'Nenhum registro do tenant em {0} tem este id',
-  "none of the tenant's {0} has this id or {1}": 'Nenhum registro do tenant em {0} tem este id ou {1}',
   "none of the tenant's {0} has this {1}": 'Nenhum registro do tenant em {0} tem este {1}',
   "is that of one of the tenant's {0}": 'Já é de um registro do tenant em {0}',
   "is the same as one of the tenant's {0}": 'Esta linha é igual a um registro do tenant em {0}',
   'is also that of line {0}': 'Também está na linha {0}',
   'is the same as line {0}': 'Esta linha é igual à linha {0}',
   '--update expects a column {0}': '--update precisa de uma coluna {0}',
-  ' or ': ' ou ',
   '{0} {1}': '{0}: {1}',
   'line {0}: {1}': 'linha {0}: {1}',
   'lines {0} to {1}: {2}': 'linhas {0} a {1}: {2}',
   'and more, which --json prints': 'e mais, que --json imprime',
-  'Expected --map with one file, not with all.': 'Informe --map com um arquivo, não com all.',
-  'Expected --problems with one file.': 'Informe --problems com um arquivo.',
+  'Expected {0} with one file.': 'Informe {0} com um arquivo.',
   'standard input': 'entrada padrão',
   '{0} is a folder: expected a CSV file': '{0} é uma pasta: informe um arquivo CSV',
   'There is no folder {0}': 'Não há a pasta {0}',
   '{0} has no CSV file': '{0} não tem nenhum arquivo CSV',
-  '{0} exists: name a new file with --problems': '{0} existe: informe um arquivo novo com --problems',
-  '{0} (an id or {1})': '{0} (um id ou {1})',
+  ' (an id or {0})': ' (um id ou {0})',
   'The first line names the columns: {0}.': 'A primeira linha tem os nomes das colunas: {0}.',
-  'The first line names the columns: {0}; required: {1}.':
-    'A primeira linha tem os nomes das colunas: {0}; obrigatórias: {1}.',
   '{0} is empty: expected CSV with a header': '{0} está vazio: informe um CSV com cabeçalho',
   '{0}, line {1}: {2}': '{0}, linha {1}: {2}',
   'has {0} columns: the file may not be CSV': 'tem {0} colunas: o arquivo talvez não seja CSV',
   'Correct this line, then delete this text': 'Corrija esta linha e depois apague este texto',
-  'has {0}, but the header has {1}': 'Tem {0}, mas o cabeçalho tem {1}',
-  '1 value': '1 valor',
-  '{0} values': '{0} valores',
-  '1 column': '1 coluna',
-  '{0} columns': '{0} colunas',
+  'does not fit the header (values: {0}, columns: {1})': 'Não combina com o cabeçalho (valores: {0}, colunas: {1})',
   'has a value in column {0}, which has no name': 'Tem um valor na coluna {0}, que não tem nome',
-  'Nothing was imported from {0}: its only line is bad': 'Nada foi importado de {0}: a única linha tem problemas',
   '{0} has no line below its header: nothing was imported.':
     '{0} não tem nenhuma linha abaixo do cabeçalho: nada foi importado.',
-  'Nothing was imported from {0}: {1} of {2} lines is bad':
-    'Nada foi importado de {0}: {1} de {2} linhas tem problemas',
-  'Nothing was imported from {0}: {1} of {2} lines are bad':
-    'Nada foi importado de {0}: {1} de {2} linhas têm problemas',
+  'Nothing was imported from {0}; bad lines: {1} of {2}': 'Nada foi importado de {0}; linhas com problemas: {1} de {2}',
   'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.':
     'Corrija e importe o arquivo de novo: todas as linhas são importadas, ou nenhuma. --problems ARQUIVO grava as linhas de um arquivo, com o que há de errado em cada uma.',
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.':
@@ -298,11 +277,8 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'Created: {0}.': 'Criados: {0}.',
   'Updated: {0}.': 'Corrigidos: {0}.',
   'Skipped: {0}.': 'Ignorados: {0}.',
-  'create: {0}': 'criaria: {0}',
-  'update: {0}': 'corrigiria: {0}',
-  'skip: {0}': 'ignoraria: {0}',
-  'Nothing is wrong, and nothing was changed. The import would {0}.':
-    'Nada está errado, e nada foi mudado. A importação {0}.',
+  'Nothing is wrong, and nothing was changed. Without --dry-run: {0}':
+    'Nada está errado, e nada foi mudado. Sem --dry-run: {0}',
   '{0}: {1} lines': '{0}: {1} linhas',
   'a value continues after its closing quote; write a quote within a value twice':
     'um valor continua após as aspas finais; escreva duas vezes as aspas dentro de um valor',
@@ -333,7 +309,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     'Os alunos e tenants apagados desde o backup estão de volta. Apague-os de novo antes de iniciar o gateway, com uma lista guardada: npm run admin -- erasures --repeat ARQUIVO',
   'A backup of version 1 is restored by version 1.': 'Um backup da versão 1 é restaurado pela versão 1.',
   'There is no store in {0}': 'Não há banco em {0}',
-  'There is {0} already: nothing was backed up': 'Já existe {0}: nenhum backup foi feito',
+  'There is {0} already: name a new file': 'Já existe {0}: informe um arquivo novo',
   'Backed up {0} to {1}, {2}.': 'Backup de {0} em {1}, {2}.',
   'Backed up {0}': 'Backup: {0}',
   'Unpacked {0}': 'Descompactado: {0}',
@@ -342,8 +318,7 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     'Defina DATA_DIR como uma pasta nova, ou pare o gateway e substitua esse banco para sempre com --replace.',
   'Replaces the store in the folder {0} ({1}) with {2}.': 'Substitui o banco na pasta {0} ({1}) por {2}.',
   'There is a store in {0} already: nothing was restored': 'Já há um banco em {0}: nada foi restaurado',
-  'Restored {0} to {1}.': '{0} foi restaurado em {1}.',
-  'Restored {0} to {1}, and applied {2} new migrations.': '{0} foi restaurado em {1}, com {2} novas migrações.',
+  'Restored {0} to {1}. New migrations: {2}.': '{0} foi restaurado em {1}. Novas migrações: {2}.',
   'The record of erasures in the store that was there cannot be read: {0}':
     'O registro de quem foi apagado, no banco que estava lá, não pode ser lido: {0}',
   'Back up Postgres and Supabase with pg_dump: see docs/backup.md.':

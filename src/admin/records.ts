@@ -8,7 +8,7 @@ import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { createWriter, type Line } from './lines.ts';
-import { type Column, findIds, findTable, type OfTenant, readTables, requireId, type Table } from './tables.ts';
+import { type Column, findIds, findTable, idAnd, type OfTenant, readTables, requireId, type Table } from './tables.ts';
 import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Output, toTable } from './terminal.ts';
 
 /** A record: its values by column. */
@@ -102,7 +102,7 @@ export async function updateRecord(db: Database, resource: string, name: string,
     text:
       lines.length > 0
         ? `${t`Changed ${nameOf(table, before)} (${id})`}\n${toTable([], lines)}`
-        : translate('Nothing changed.'),
+        : translate('Nothing was changed.'),
   };
 }
 
@@ -165,9 +165,7 @@ async function findRecord(db: Database, table: Table, tenant: string, name: stri
   if (!row) {
     throw new CommandError(
       t`the tenant has no ${name} in ${table.name}`,
-      table.knownBy
-        ? t`Name a record by its id or ${table.knownBy}: npm run admin -- find ${table.name} TEXT --tenant ${tenant}`
-        : t`Name a record by its id: npm run admin -- find ${table.name} TEXT --tenant ${tenant}`,
+      t`Name a record by its ${idAnd(table.knownBy)}: npm run admin -- find ${table.name} TEXT --tenant ${tenant}`,
     );
   }
   if (others.length === 0) return row;

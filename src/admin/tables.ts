@@ -84,6 +84,11 @@ export async function findIds(
   return found;
 }
 
+/** What names a record: `id or email`. */
+export function idAnd(knownBy: string | null | undefined): string {
+  return knownBy ? t`id or ${knownBy}` : 'id';
+}
+
 function withoutSchema(table: string): string {
   return table.replace(/^private\./, '');
 }

@@ -7,7 +7,7 @@ import { fail, runAdmin, succeed } from '../helpers/run.ts';
 
 describe('wrong usage ends with 2 and says what was expected:', () => {
   const issueWith = (...args: string[]) => ['key', 'issue', '--tenant', AURORA, '--name', 'x', ...args];
-  const A_TIME = 'Expected a duration such as 90d, 12h or 30m, a date such as 2027-12-31';
+  const A_TIME = 'Expected a duration from now (90d, 12h), a date (its start in UTC), a time';
 
   test.each([
     ['a command that there is not', ['kye'], "unknown command 'kye'\n(Did you mean key?)"],

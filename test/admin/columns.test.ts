@@ -22,7 +22,7 @@ const COLUMNS = [
   column('criado_em', TIME),
 ];
 const HINT =
-  'The first line names the columns: id, nome, email, telefone, data_nascimento, academia_id (an id or nome), resposta, ordem, ativo, criado_em; required: nome, email.';
+  'The first line names the columns: id, nome (required), email (required), telefone, data_nascimento, academia_id (an id or nome), resposta, ordem, ativo, criado_em.';
 const UNKNOWN =
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
 const NOT_READ = 'the rest was not read';
@@ -51,7 +51,7 @@ async function importing(content: string, options: Partial<ImportOptions> = {}) 
 
 const refused = (summary: string, ...lines: string[]) => [
   ...lines,
-  `Nothing was imported from file: ${summary}`,
+  `Nothing was imported from file; ${summary}`,
   'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.',
 ];
 
@@ -230,7 +230,7 @@ test('every bad line is reported, with the value, by the title of its column', a
   const BAD_EMAIL = 'must match format "email"';
   expect(await importing(content)).toEqual(
     refused(
-      '7 of 8 lines are bad',
+      'bad lines: 7 of 8',
       'line 4: Nome must not be blank',
       `line 4: p_data_nascimento "1990-02-30": ${BAD_DATE}`,
       'line 4: resposta "{": must be JSON',
@@ -244,8 +244,8 @@ test('every bad line is reported, with the value, by the title of its column', a
       'line 5: id "7": must match format "uuid"',
       'line 6: Nome is required',
       'line 6: email is required',
-      'line 7: has 2 values, but the header has 9 columns',
-      'line 8: has 10 values, but the header has 9 columns',
+      'line 7: does not fit the header (values: 2, columns: 9)',
+      'line 8: does not fit the header (values: 10, columns: 9)',
       'line 9: has a value in column 9, which has no name',
       'line 10: Nome "G\\u0000": must not contain U+0000 or an unpaired surrogate',
       `line 10: email "${'g'.repeat(59)}…": ${BAD_EMAIL}`,
@@ -257,8 +257,8 @@ test('two lines of a file with the same e-mail or id, in any case of its letters
   const content = 'nome,email\nAna,ana@x.example\nBia,\nEva,ANA@x.example\nIvo,ana@X.example\n';
   const again = (line: number, text: string) => `line ${line}: email "${text}": is also that of line 2`;
   const problems = ['line 3: email is required', again(4, 'ANA@x.example'), again(5, 'ana@X.example')];
-  expect(await importing(content)).toEqual(refused('3 of 4 lines are bad', ...problems));
-  expect(await importing(content, { skipExisting: true })).toEqual(refused('3 of 4 lines are bad', ...problems));
+  expect(await importing(content)).toEqual(refused('bad lines: 3 of 4', ...problems));
+  expect(await importing(content, { skipExisting: true })).toEqual(refused('bad lines: 3 of 4', ...problems));
   expect(await importing(content.replace('Bia,\n', ''), { allowDuplicates: true })).toHaveLength(3);
   const id = 'A3000000-0000-4000-8000-000000000001';
   const ids = [
@@ -269,7 +269,7 @@ test('two lines of a file with the same e-mail or id, in any case of its letters
   ];
   expect(await importing(`id,nome,email\n${ids.join('\n')}\n`)).toEqual(
     refused(
-      '2 of 4 lines are bad',
+      'bad lines: 2 of 4',
       `line 4: id "${id.toLowerCase()}": is also that of line 2`,
       'line 5: email "e@x.example": is also that of line 3',
     ),
@@ -281,11 +281,11 @@ test('an update names records that there are, and one record once', async () => 
   const options = { update: true };
   const none = `line 2: id "${id}": none of the tenant's alunos has this id`;
   expect(await importing(`id,nome,email\n${id},Ana,a@x.example\n`, options)).toEqual(
-    refused('its only line is bad', none),
+    refused('bad lines: 1 of 1', none),
   );
-  expect(await importing(`id,telefone\n${id},1\n`, options)).toEqual(refused('its only line is bad', none));
+  expect(await importing(`id,telefone\n${id},1\n`, options)).toEqual(refused('bad lines: 1 of 1', none));
   expect(await importing('email,telefone\na@x.example,1\n', options)).toEqual(
-    refused('its only line is bad', `line 2: email "a@x.example": none of the tenant's alunos has this email`),
+    refused('bad lines: 1 of 1', `line 2: email "a@x.example": none of the tenant's alunos has this email`),
   );
   expect(await importing('telefone\n1\n', options)).toEqual(['--update expects a column id or email', undefined]);
 });

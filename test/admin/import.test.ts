@@ -60,7 +60,7 @@ const created = (count: number, resource = 'alunos'): Run => ({
 const failed = (...lines: string[]): Run => ({ code: 1, output: '', errors: `${lines.join('\n')}\n` });
 
 const refused = (summary: string, ...lines: string[]): Run =>
-  failed(...lines, `Nothing was imported from ${file}: ${summary}`, AGAIN);
+  failed(...lines, `Nothing was imported from ${file}; ${summary}`, AGAIN);
 
 test('a file may have thousands of lines, and come through standard input', async () => {
   const lines = Array.from({ length: 2_000 }, (_, index) => `Aluno ${index},aluno${index}@x.example`);
@@ -83,18 +83,18 @@ describe('bad lines', () => {
     expect({ code, output }).toEqual({ code: 1, output: '' });
     const message = "none of the tenant's academias has this id or nome";
     expect(JSON.parse(errors)).toEqual({
-      error: `Nothing was imported from ${file}: 3 of 3 lines are bad`,
+      error: `Nothing was imported from ${file}; bad lines: 3 of 3`,
       hint: AGAIN,
       lines: [
         { line: 2, field: 'email', value: 'ana', message: BAD_EMAIL },
-        { line: 3, field: null, value: null, message: 'has 1 value, but the header has 3 columns' },
+        { line: 3, field: null, value: null, message: 'does not fit the header (values: 1, columns: 3)' },
         { line: 4, field: 'Unidade', value: 'Norte', message },
       ],
     });
     const others = ['nome,email,academia_id', `Ana,ana@x.example,${BOSQUE_GYM}`, 'Bia,bia@x.example,aurora'];
     expect(await importing(others)).toEqual(
       refused(
-        '2 of 2 lines are bad',
+        'bad lines: 2 of 2',
         `line 2: academia_id "${BOSQUE_GYM}": ${message}`,
         `line 3: academia_id "aurora": ${message}`,
       ),
@@ -112,13 +112,13 @@ describe('bad lines', () => {
     expect(text.split('\r\n')).toEqual([
       '\ufeffnome;email;Problems (left out)',
       'Ana;ana@x.example;',
-      'Bia;;"Correct this line, then delete this text; has 1 value, but the header has 2 columns"',
+      'Bia;;"Correct this line, then delete this text; does not fit the header (values: 1, columns: 2)"',
       `"Eva; a nova";eva;"email ""eva"": must match format ""email"""`,
       '',
     ]);
     const half = text.replace('eva;', 'eva@x.example;');
     const second = await importing(half, '--problems', problems);
-    expect(second).toMatchObject({ code: 1, errors: `${problems} exists: name a new file with --problems\n` });
+    expect(second).toMatchObject({ code: 1, errors: `There is ${problems} already: name a new file\n` });
     rmSync(problems);
     await importing(half, '--problems', problems);
     expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
@@ -156,7 +156,7 @@ describe('bad lines', () => {
     const lines = [...good, '1,99999999999,', ...good.map((line) => `a${line}`), '1,1,ontem'];
     expect(await importInto('anamnese_secoes', ['titulo,ordem,ativo', ...lines])).toEqual(
       refused(
-        '2 of 5202 lines are bad',
+        'bad lines: 2 of 5202',
         'line 2602: value "99999999999" is out of range for type integer',
         'line 5203: ativo "ontem": must be true or false, sim or não, or ativo or inativo',
       ),
@@ -203,7 +203,7 @@ describe("a gym's spreadsheet", () => {
       '                      (left out)',
       '',
     ];
-    const good = 'Nothing is wrong, and nothing was changed. The import would create: alunos 3.';
+    const good = 'Nothing is wrong, and nothing was changed. Without --dry-run: Created: alunos 3.';
     expect(await importing(SHEET, '--ignore-unknown', '--dry-run')).toEqual({
       code: 0,
       output: [...preview, good, ''].join('\n'),
@@ -214,7 +214,7 @@ describe("a gym's spreadsheet", () => {
         ...preview,
         `line 6: E-mail "eva": ${BAD_EMAIL}`,
         'line 6: Situação "talvez": must be true or false, sim or não, or ativo or inativo',
-        `Nothing was imported from ${file}: 1 of 4 lines is bad`,
+        `Nothing was imported from ${file}; bad lines: 1 of 4`,
         AGAIN,
       ),
     );
@@ -257,7 +257,7 @@ describe('a file that was imported before', () => {
       failed(
         `line 3: email "ana@X.example": ${message}`,
         'line 4: email is required',
-        `Nothing was imported from ${file}: 2 of 3 lines are bad`,
+        `Nothing was imported from ${file}; bad lines: 2 of 3`,
         AGAIN,
         EXISTING,
       ),
@@ -313,13 +313,13 @@ describe('a file that was imported before', () => {
     const long = '9'.repeat(41);
     expect(await importing(`email,telefone\na@x.example,1\nbia@x.example,${long}\n`, '--update')).toEqual(
       refused(
-        '2 of 2 lines are bad',
+        'bad lines: 2 of 2',
         'line 2: email "a@x.example": is the email of several alunos: give the id',
         `line 3: telefone "${long}": must NOT have more than 40 characters`,
       ),
     );
     expect(await importing(`id,telefone\n${ANA},1\n`, '--update')).toEqual(
-      refused('its only line is bad', `line 2: id "${ANA}": none of the tenant's alunos has this id`),
+      refused('bad lines: 1 of 1', `line 2: id "${ANA}": none of the tenant's alunos has this id`),
     );
     const forms = ['aluno,status', 'a@x.example,nova'];
     expect((await importInto('anamneses', forms)).errors).toMatch(
@@ -334,7 +334,7 @@ describe('a file that was imported before', () => {
     const others = `id,email\n${ids[0]},A1@x.example\n${ids[1]},new@x.example\n${ids[2]},New@x.example\n`;
     expect(await importing(others, '--update')).toEqual(
       refused(
-        '2 of 3 lines are bad',
+        'bad lines: 2 of 3',
         `line 2: email "A1@x.example": is that of one of the tenant's alunos`,
         'line 4: email "New@x.example": is also that of line 3',
       ),
@@ -344,7 +344,7 @@ describe('a file that was imported before', () => {
   test('is noticed by the name of a gym, or by all columns where records have none', async () => {
     const gyms = 'nome\nCentro\nPraia\ncentro\n';
     expect(await importInto('academias', gyms)).toEqual(
-      refused('1 of 3 lines is bad', 'line 4: nome "centro": is also that of line 2'),
+      refused('bad lines: 1 of 3', 'line 4: nome "centro": is also that of line 2'),
     );
     const content = 'titulo,ordem,ativo\nHábitos,1,\nDores,2,sim\n';
     expect((await importInto('anamnese_secoes', content)).code).toBe(0);
@@ -353,7 +353,7 @@ describe('a file that was imported before', () => {
       failed(
         "line 3: is the same as one of the tenant's anamnese_secoes",
         'line 5: is the same as line 4',
-        `Nothing was imported from ${file}: 2 of 4 lines are bad`,
+        `Nothing was imported from ${file}; bad lines: 2 of 4`,
         AGAIN,
         EXISTING,
       ),
@@ -416,7 +416,7 @@ describe('the other resources', () => {
         `line 2: aluno "ninguem@aurora.example": none of the tenant's alunos has this id or email`,
         `line 2: personal "aluno@bosque.example": none of the tenant's personais has this id or email`,
         `line 3: id "a4000000-0000-4000-8000-000000000001": is that of one of the tenant's treinos`,
-        `Nothing was imported from ${file}: 2 of 2 lines are bad`,
+        `Nothing was imported from ${file}; bad lines: 2 of 2`,
         AGAIN,
         EXISTING,
       ),
@@ -494,7 +494,7 @@ describe('an export', () => {
     const message = "none of the tenant's indicacoes has this id";
     expect(await importInto('indicacoes', lines)).toEqual(
       refused(
-        '2 of 2 lines are bad',
+        'bad lines: 2 of 2',
         `line 2: indicada_por "${none}": ${message}`,
         `line 3: indicada_por "x": ${message}`,
       ),
@@ -541,7 +541,7 @@ describe('an export', () => {
     appendFileSync(join(folder, 'treinos.csv'), 'x,y\n');
     const { code, errors } = await importAll(folder);
     expect(code).toBe(1);
-    expect(errors).toContain('has 2 values, but the header has 7 columns');
+    expect(errors).toContain('does not fit the header (values: 2, columns: 7)');
     expect(await read()).toEqual([]);
     writeFileSync(join(folder, 'notas.csv'), 'a\n');
     expect((await importAll(folder)).errors).toMatch(/^There is no resource notas\n/);

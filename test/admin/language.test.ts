@@ -212,8 +212,8 @@ describe('where the locale is Portuguese', () => {
     expect(failed.errors).toBe(`linha 2: email "x": Informe um e-mail válido
 linha 3: nome: Preencha este campo
 linha 3: unidade "Norte": Nenhum registro do tenant em academias tem este id ou nome
-linha 4: Tem 4 valores, mas o cabeçalho tem 3 colunas
-Nada foi importado de ${file}: 3 de 3 linhas têm problemas
+linha 4: Não combina com o cabeçalho (valores: 4, colunas: 3)
+Nada foi importado de ${file}; linhas com problemas: 3 de 3
 ${problems} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: npm run admin -- import alunos ${problems} --tenant ${AURORA}
 `);
     const written = readFileSync(problems, 'utf8');
@@ -222,7 +222,7 @@ ${problems} tem todas as linhas, com o que há de errado em cada uma: corrija es
     const args = ['import', 'alunos', problems, '--tenant', AURORA, '--dry-run'];
     const shown = await admin(...args);
     expect(shown.output).toMatch(/^COLUNA DE corrigir.csv +VIRA +LINHA 2\n/);
-    expect(shown.output).toContain('\nNada está errado, e nada foi mudado. A importação criaria: alunos 1.\n');
+    expect(shown.output).toContain('\nNada está errado, e nada foi mudado. Sem --dry-run: Criados: alunos 1.\n');
     expect(await run([...args, '--lang', 'en'])).toMatchObject({ code: 0, errors: '' });
   });
 

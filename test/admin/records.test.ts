@@ -223,7 +223,7 @@ describe('update', () => {
       sexo: null,
     });
     expect(await ofAurora('update', 'alunos', ANA, '--set', 'telefone=9')).toMatchObject({
-      output: 'Nothing changed.\n',
+      output: 'Nothing was changed.\n',
     });
     expect(await json('update', 'alunos', ANA, '--set', `email=${EMAIL}`)).toEqual({
       id: ANA,

@@ -387,7 +387,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     expect(await runAdmin(['backup', backup], { DATA_DIR })).toEqual({
       code: 1,
       output: '',
-      errors: `There is ${backup} already: nothing was backed up\n`,
+      errors: `There is ${backup} already: name a new file\n`,
     });
     expect(readFileSync(backup).equals(before)).toBe(true);
 
