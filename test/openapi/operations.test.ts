@@ -1,8 +1,13 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
+import { toCall } from '../../src/api/call.ts';
+import { messages } from '../../src/api/messages.ts';
+import { receive } from '../../src/api/validate.ts';
+import type { Failure } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { OWN_PATHS } from '../../src/openapi/path.ts';
-import { document, documentOf, jsonBody, KEYS, withoutHeaders } from '../helpers/api.ts';
+import type { Call } from '../../src/store/store.ts';
+import { document, documentOf, jsonBody, withoutHeaders } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
@@ -48,11 +53,6 @@ test.each<[string, OpenAPIV3.Document, RegExp]>([
       o.parameters?.push(parameter({ type: 'string', discriminator: { propertyName: 'a', mapping: { b: 'C' } } })),
     ),
     /the reference #\/components\/schemas\/C leads to nothing/,
-  ],
-  [
-    'whose path is not indented',
-    { ...document, '/salas': {} } as OpenAPIV3.Document,
-    /^\/salas is at the top level instead of under paths: indent it like the other paths, by two spaces$/,
   ],
   [
     'whose path is indented too far',
@@ -103,37 +103,75 @@ test('a field of a body that is only read is no argument', async () => {
   ]);
 });
 
+/** What a document makes of a request: the call, or the failure. */
+async function read(
+  source: OpenAPIV3.Document,
+  target: string,
+  { body = '', key = 'x' } = {},
+): Promise<Call | Failure> {
+  const incoming = {
+    ...{ method: body === '' ? 'GET' : 'POST', url: target, headers: { 'x-api-key': key } },
+    readBody: async () => Buffer.from(body),
+  };
+  return receive(await compile(source), incoming).then(
+    ({ operation, request }) => toCall(operation, request),
+    ({ failure }) => failure,
+  );
+}
+
+test('calls a function with its arguments in one order, whatever that of the body', async () => {
+  const fields = { p_nome: 'Ana', p_email: 'ana@aurora.example', p_sexo: 'feminino' };
+  const orders = [Object.entries(fields), Object.entries(fields).reverse()];
+  for (const body of orders.map((entries) => JSON.stringify(Object.fromEntries(entries)))) {
+    const { args } = (await read(document, '/v1/alunos', { body })) as Call;
+    expect(Object.entries(args)).toEqual([['p_api_key', 'x'], ...Object.entries(fields)]);
+  }
+});
+
+test('reads a path parameter between literals of its segment', async () => {
+  const source = withPath('/files/v-{name}.json/parts');
+  expect(await read(source, '/v1/files/v-a%2Fb.c.json/parts')).toMatchObject({ args: { p_name: 'a/b.c' } });
+});
+
+test.each([
+  ['without servers', undefined, '/academias'],
+  ['with a server that has no path', [{ url: 'https://api.example.com' }], '/academias'],
+  ['with a server under a path', [{ url: 'https://api.example.com/a/b/' }], '/a/b/academias'],
+  ['with a server of any scheme', [{ url: '//api.example.com/a/' }], '/a/academias'],
+])('serves a document %s', async (_what, servers, path) => {
+  const { servers: _own, ...rest } = document;
+  const source = { ...rest, ...(servers ? { servers } : {}) };
+  expect(await read(source, path)).toMatchObject({ function: 'listar_academias' });
+});
+
+test('refuses an undeclared parameter, whatever additional properties the schema of another one allows', async () => {
+  const own = changed(({ parameters }) => parameters?.push(parameter({ type: 'string', additionalProperties: true })));
+  const fields = { y: [messages.isNoParameter] };
+  expect(await read(own, '/v1/academias?y=1')).toEqual({ kind: 'invalidInput', fields });
+});
+
+test('names the header of the key as the document does', async () => {
+  const own = structuredClone(document);
+  const [scheme] = Object.values(own.components?.securitySchemes ?? {}) as OpenAPIV3.ApiKeySecurityScheme[];
+  if (scheme) scheme.name = 'X-Token';
+  expect(await read(own, '/v1/academias')).toEqual({ kind: 'missingKey', header: 'X-Token' });
+});
+
+test.each(['/academias:contar', '/avaliação', '/a b', '/x.y/~z'])(
+  'serves the path %s, however it is written',
+  async (path) => {
+    const source = { ...document, paths: { [path]: document.paths['/academias'] as OpenAPIV3.PathItemObject } };
+    for (const spelling of [encodeURI(path), path.split('/').map(encodeURIComponent).join('/')]) {
+      expect(await read(source, `/v1${spelling}`)).toMatchObject({ function: 'listar_academias' });
+    }
+  },
+);
+
 test('a store that throws is a 500 without details, and is logged in full', async () => {
   const gateway = await startGateway({ store });
   const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': 'x' } });
   expect([answer.status, await answer.json()]).toEqual([500, { error: 'Internal error' }]);
   expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
-  await gateway.close();
-});
-
-test('calls a function with its arguments in one order, whatever that of the body', async () => {
-  const stub = createStubStore(() => ({ json: '{}', count: 1 }));
-  const gateway = await startGateway({ store: stub });
-  const bodies = [
-    { p_nome: 'Ana', p_email: 'ana@aurora.example', p_sexo: 'feminino' },
-    { p_sexo: 'feminino', p_email: 'ana@aurora.example', p_nome: 'Ana' },
-  ];
-  for (const body of bodies) {
-    const init = { method: 'POST', headers: { 'X-Api-Key': 'x' }, body: JSON.stringify(body) };
-    expect((await fetch(`${gateway.url}/alunos`, init)).status).toBe(201);
-  }
-  const [first, second] = stub.calls.map(({ args }) => Object.entries(args));
-  expect(first).toEqual([['p_api_key', 'x'], ...Object.entries(bodies[0] ?? {})]);
-  expect(second).toEqual(first);
-  await gateway.close();
-});
-
-test('reads a path parameter between literals of its segment', async () => {
-  const stub = createStubStore();
-  const gateway = await startGateway({ document: withPath('/files/v-{name}.json/parts'), store: stub });
-  const answer = await fetch(`${gateway.url}/files/v-a%2Fb.c.json/parts`, { headers: { 'X-Api-Key': 'x' } });
-  expect(answer.status).toBe(200);
-  expect(stub.calls.map((call) => call.args)).toEqual([{ p_api_key: 'x', p_name: 'a/b.c' }]);
   await gateway.close();
 });
 
@@ -147,51 +185,3 @@ test("the gateway's own paths, which no operation may have, are those that it an
   expect(await Promise.all(answers)).toEqual(OWN_PATHS.map((path) => [path, 405]));
   await gateway.close();
 });
-
-test.each([
-  ['without servers', undefined, '/academias'],
-  ['with a server that has no path', [{ url: 'https://api.example.com' }], '/academias'],
-  ['with a server under a path', [{ url: 'https://api.example.com/a/b/' }], '/a/b/academias'],
-  ['with a server of any scheme', [{ url: '//api.example.com/a/' }], '/a/academias'],
-])('serves a document %s', async (_what, servers, path) => {
-  const { servers: _own, ...rest } = document;
-  const gateway = await startGateway({ document: { ...rest, ...(servers ? { servers } : {}) }, store });
-  expect(`${gateway.url}/academias`).toBe(new URL(path, gateway.url).href);
-  const answer = await fetch(`${gateway.url}/academias`);
-  expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
-  await gateway.close();
-});
-
-test('refuses an undeclared parameter, whatever additional properties the schema of another one allows', async () => {
-  const own = changed(({ parameters }) => parameters?.push(parameter({ type: 'string', additionalProperties: true })));
-  const gateway = await startGateway({ document: own, store });
-  const answer = await fetch(`${gateway.url}/academias?y=1`, { headers: { 'X-Api-Key': KEYS.aurora } });
-  expect([answer.status, await answer.json()]).toEqual([
-    422,
-    { error: { y: ['is not a parameter of this operation'] } },
-  ]);
-  await gateway.close();
-});
-
-test('names the header of the key as the document does', async () => {
-  const own = structuredClone(document);
-  const [scheme] = Object.values(own.components?.securitySchemes ?? {}) as OpenAPIV3.ApiKeySecurityScheme[];
-  if (scheme) scheme.name = 'X-Token';
-  const gateway = await startGateway({ document: own, store });
-  const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': KEYS.aurora } });
-  expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Token header' }]);
-  await gateway.close();
-});
-
-test.each(['/academias:contar', '/avaliação', '/a b', '/x.y/~z'])(
-  'serves the path %s, however it is written',
-  async (path) => {
-    const paths = { [path]: document.paths['/academias'] as OpenAPIV3.PathItemObject };
-    const gateway = await startGateway({ document: { ...document, paths }, store });
-    for (const spelling of [encodeURI(path), path.split('/').map(encodeURIComponent).join('/')]) {
-      const answer = await fetch(gateway.url + spelling);
-      expect([answer.status, await answer.json()]).toEqual([400, { error: 'Missing X-Api-Key header' }]);
-    }
-    await gateway.close();
-  },
-);
