@@ -2,9 +2,9 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
-import { METHODS, writePath } from './path.ts';
+import { type DocumentOperation, listSources } from './operations.ts';
+import { writePath } from './path.ts';
 import { follow } from './pointer.ts';
-import { resolve } from './structure.ts';
 import { writeValue } from './styles.ts';
 
 /** The request of an example. */
@@ -60,23 +60,14 @@ const UNNAMED = 'example';
 
 /** Reads all response examples of all operations that say which request leads to them. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
-  const resolved = resolve(document, 'document', document, (schema) => follow(document, schema as object));
-  return Object.entries(resolved.paths).flatMap(([path, item]) =>
-    METHODS.flatMap((method) => {
-      const operation = item?.[method];
-      if (!item || !operation) return [];
-      const parameters = [...(operation.parameters ?? []), ...(item.parameters ?? [])];
-      return readOperationExamples({ path, method, ...operation, parameters } as Operation, findKeyScheme(resolved));
-    }),
-  );
+  const scheme = findKeyScheme(document);
+  return listSources(document).flatMap((readSource) => readOperationExamples(readSource() as Operation, scheme));
 }
 
 type Parameter = OpenAPIV3.ParameterObject & { readonly examples?: Named<{ value?: unknown }> };
 
 /** An operation without references. */
-type Operation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 'responses'> & {
-  readonly path: string;
-  readonly method: string;
+type Operation = Omit<DocumentOperation, 'parameters' | 'requestBody' | 'responses'> & {
   readonly parameters: readonly Parameter[];
   readonly requestBody?: OpenAPIV3.RequestBodyObject;
   readonly responses: Named<OpenAPIV3.ResponseObject>;
