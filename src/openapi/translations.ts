@@ -13,30 +13,23 @@ export type Translations = ReadonlyMap<string, string>;
 const EXTENSION = 'x-translations';
 
 /**
- * Reads the document's `x-translations` of its own messages and of those that SQL raises. Adds to `mistakes` if it is not a map
- * of texts, or has a language other than pt-BR.
+ * Reads the document's `x-translations` of its own messages and of those that SQL raises. Adds to `mistakes` what is no text, or
+ * of a language other than pt-BR.
  */
 export function readTranslations(document: OpenAPIV3.Document, mistakes: Mistake[]): Translations {
   const { [EXTENSION]: languages = {} } = document as { [EXTENSION]?: unknown };
-  const own = findMistakes(languages);
-  mistakes.push(...own);
-  if (own.length > 0) return new Map();
-  const { 'pt-BR': texts = {} } = languages as { 'pt-BR'?: Readonly<Record<string, string>> };
-  return new Map(Object.entries(texts));
-}
-
-function findMistakes(languages: unknown): Mistake[] {
-  if (!isJsonObject(languages)) return [{ text: `${EXTENSION} must be a map of languages`, place: [EXTENSION] }];
-  return Object.entries(languages).flatMap(([language, texts]) => {
-    const place = [EXTENSION, language];
-    if (language !== 'pt-BR') return [{ text: `${EXTENSION} has ${language}: only pt-BR is supported`, place }];
-    if (!isJsonObject(texts)) return [{ text: `${EXTENSION} ${language} must be a map from English texts`, place }];
-    const wrong = Object.entries(texts).filter(([, text]) => typeof text !== 'string' || text === '');
-    return wrong.map(([english, text]) => ({
-      text: `${EXTENSION} ${language}: the translation of "${english}" must be a non-empty string; it is ${JSON.stringify(text)}`,
-      place: [...place, english],
-    }));
-  });
+  const { 'pt-BR': texts = {}, ...others } = Object(languages) as Readonly<Record<string, unknown>>;
+  const isMap = isJsonObject(languages) && isJsonObject(texts);
+  const wrong = Object.entries(isMap ? texts : {}).filter(([, text]) => typeof text !== 'string' || text === '');
+  const places = [
+    ...Object.keys(others).map((language) => [language]),
+    ...wrong.map(([english]) => ['pt-BR', english]),
+  ];
+  for (const place of isMap ? places : [[]]) {
+    const text = `${EXTENSION}${place.map((name) => ` "${name}"`).join('')}: only pt-BR, with a text by English text, is supported`;
+    mistakes.push({ text, place: [EXTENSION, ...place] });
+  }
+  return new Map(isMap && places.length === 0 ? Object.entries(texts as Readonly<Record<string, string>>) : []);
 }
 
 /** The file with the Portuguese of a document's summaries and descriptions, such as docs/openapi.pt-BR.yaml. */
