@@ -29,7 +29,6 @@ export const messages = {
   isWithOffset: { en: 'must not be given with offset', 'pt-BR': 'Não informe junto com offset' },
   isNoScalar: { en: 'must be a string, a number or a boolean', 'pt-BR': 'Informe um texto, um número, true ou false' },
   isNoObject: { en: 'must be object', 'pt-BR': 'Informe um objeto' },
-  isReadOnly: { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' },
   isTooDeep: {
     en: `must not be nested deeper than ${MAX_DEPTH} levels`,
     'pt-BR': `Use no máximo ${MAX_DEPTH} níveis de aninhamento`,

@@ -67,7 +67,6 @@ export type ApiRequest = {
   /** The query as it was sent. */
   readonly rawQuery: string;
   readonly params: Record<string, Json>;
-  readonly cookies: Record<string, never>;
   /** Undefined if an optional body was not sent. */
   requestBody?: Json;
   /**
@@ -94,7 +93,6 @@ export function readRequest({ method, url, headers }: Arrived): ApiRequest {
     query: parseQuery(rawQuery),
     rawQuery,
     params: Object.create(null),
-    cookies: {},
     problems: new Map(),
   };
 }

@@ -66,12 +66,12 @@ export function validate(
   { id, inputs, page }: Operation,
   request: ApiRequest,
 ): void {
-  const { params, query, headers, cookies, requestBody, problems } = request;
+  const { params, query, headers, requestBody, problems } = request;
   if (Object.keys(query).length > MAX_INPUTS) fail({ query: [messages.hasTooManyParameters] });
   if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
     problems.set(page.after.name, [messages.isWithOffset]);
   }
-  const parts = { path: params, query, header: headers, cookie: cookies, requestBody };
+  const parts = { path: params, query, header: headers, cookie: {}, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
   if (errors.length > 0 || problems.size > 0) fail(toFieldErrors(errors, problems, inputs));
 }

@@ -44,7 +44,8 @@ export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number
 const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
 /** Replaces a readOnly property of a request, which is refused with this message. */
-const RESPONSE_ONLY: Schema = { not: {}, 'x-not-message': 'is read-only' } as object;
+const READ_ONLY = { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' };
+const RESPONSE_ONLY = { not: {}, 'x-not-message': READ_ONLY } as Schema;
 /** Replaces a writeOnly property of an answer. */
 const REQUEST_ONLY: Schema = { not: {} } as object;
 

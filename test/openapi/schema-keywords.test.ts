@@ -2,6 +2,7 @@ import { Ajv2020 } from 'ajv/dist/2020.js';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { leaveOutNulls } from '../../src/api/answer.ts';
+import { describeError } from '../../src/api/messages.ts';
 import { toPlainIntegers } from '../../src/api/request.ts';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { ANNOTATIONS, createConverter, formOf, scalarOf } from '../../src/openapi/schema.ts';
@@ -260,6 +261,8 @@ test.each([
   const convert = createConverter('request', { openapi: '3.1.0', components: { schemas } } as never);
   const isValid = compileSchema(createAjv(), convert({ type: 'object', required: ['id'], properties: { id } }));
   expect([isValid({}), isValid({ id: '1' })]).toEqual([true, false]);
+  const message = { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' };
+  expect(isValid.errors?.map(describeError)).toEqual([message]);
 });
 
 test.each([
