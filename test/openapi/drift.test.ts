@@ -60,294 +60,228 @@ async function find(sql: string, edit?: Edit): Promise<string[]> {
   );
 }
 
+/** The arguments or the columns of the function with a text replaced. */
+const withArgs = (from: string, to: string) => changed({ args: FUNCTION.args.replace(from, to) });
+const withColumns = (from: string, to: string) => changed({ returns: FUNCTION.returns.replace(from, to) });
+
+/** The list of gyms with a parameter more. */
+const withOrder =
+  (schema: object): Edit =>
+  (paths) => {
+    paths['/academias']?.get?.parameters?.push({ name: 'ordem', in: 'query', schema });
+  };
+/** The list of gyms with another schema of its answer. */
+const withAnswer =
+  (change: (schema: OpenAPIV3.ArraySchemaObject) => unknown): Edit =>
+  (paths) => {
+    const response = paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
+    const media = response.content?.['application/json'] as OpenAPIV3.MediaTypeObject;
+    media.schema = change(media.schema as OpenAPIV3.ArraySchemaObject) as OpenAPIV3.SchemaObject;
+    // Only a list has a next page.
+    delete response.headers?.Link;
+  };
+const enumOf = (labels: string, type = 'private.situacao') =>
+  `create type private.situacao as enum (${labels}); ${withArgs('p_ativo boolean', `p_ativo ${type}`)}`;
+const ROW = `${FUNCTION.args}, out id uuid, out nome text, out ativo boolean, out criado_em timestamptz`;
+const toJson = withAnswer((schema) => ({ ...schema, items: { type: 'object', required: ['id'] } }));
+const toText = withAnswer(() => ({ type: 'string' }));
+const toOne = withAnswer(({ items }) => items);
+const ADDED = 'the response has no tenant_id; it returns the column tenant_id (an addition)';
+
 test('document and database agree', async () => {
   expect(await check('')).toEqual([]);
-  expect(await check(changed({}))).toEqual([]);
 });
 
-describe('the function', () => {
-  test('has to be there', async () => {
-    expect(await find(`drop function ${SIGNATURE}`)).toEqual([
-      'x-rpc names the function; there is none of that name in schema public',
-    ]);
-  });
-
-  test('has to be there once', async () => {
-    expect(
-      await find(`create function public.listar_academias(p_api_key text) returns int language sql return 1`),
-    ).toEqual([
-      expect.stringMatching(
-        /^x-rpc names the function; there are 2 of that name: keep one, and in a migration drop function .* or drop function /,
-      ),
-    ]);
-  });
-
-  test('that records the use of keys has to be there', async () => {
-    expect(await check('drop function public.record_usage(uuid, integer, date, integer, jsonb)')).toMatchObject([
-      { function: 'record_usage', place: ['components', 'securitySchemes'] },
-    ]);
-  });
-});
-
-describe('an input', () => {
-  test('has its argument', async () => {
-    const args = FUNCTION.args.replace('p_ativo', 'p_ativa');
-    expect(await find(changed({ args }))).toEqual([
-      'the query parameter ativo is its argument p_ativo; it has no such argument',
-    ]);
-  });
-
-  test('of a header and of a body has its argument', async () => {
-    const findings = await check(
-      `drop function public.criar_aluno(text, text, text, text, text, text, uuid, text, text);
-       create function public.criar_aluno(p_api_key text, p_nome text, p_email text, p_telefone text default null,
-         p_sexo text default null, p_data_nascimento text default null, p_modalidade text default null)
-       returns table (id uuid, nome text, email text, ativo boolean, academia_id uuid, criado_em timestamptz)
-       language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
-       select private.publish('public.criar_aluno')`,
-    );
-    expect(findings.map(({ document, place }) => [document, place.slice(3)])).toEqual([
-      ['the header parameter Idempotency-Key is its argument p_idempotency_key', ['parameters', 0]],
-      [
-        'the field p_academia_id is its argument p_academia_id',
-        ['requestBody', 'content', 'application/json', 'schema', 'properties', 'p_academia_id'],
-      ],
-    ]);
-  });
-
-  test.each([
-    ['p_ativo boolean', 'p_ativo integer', 'string, one of true, false; p_ativo is integer'],
-    ['p_limit integer', 'p_limit boolean', 'integer, int32, 1 to 1000; p_limit is boolean'],
-    ['p_offset integer', 'p_offset smallint', 'integer, int32, 0 to 2147483647; p_offset is smallint'],
-    ['p_api_key text', 'p_api_key uuid', 'the API key is string; p_api_key is uuid'],
-  ])('needs a type that holds all its values: not %s as %s', async (type, other, expected) => {
-    const args = FUNCTION.args.replace(type, other).replace(/(smallint|boolean) default (100|0)/, '$1 default null');
-    expect(await find(changed({ args }))).toEqual([expect.stringContaining(expected)]);
-  });
-
-  test.each([
-    ['smallint', 'p_limit integer', 'p_limit smallint'],
-    ['bigint', 'p_offset integer', 'p_offset bigint'],
-    ['text', 'p_ativo boolean', 'p_ativo text'],
-  ])('may have another type that holds all its values: %s', async (_type, from, to) => {
-    const args = FUNCTION.args.replace(from, to);
-    expect(await find(changed({ args }))).toEqual([]);
-  });
-
-  test('of an enumerated type has its values', async () => {
-    const make = (...labels: string[]) =>
-      `create type private.situacao as enum (${labels.map((label) => `'${label}'`)});
-       ${changed({ args: FUNCTION.args.replace('p_ativo boolean', 'p_ativo private.situacao') })}`;
-    expect(await find(make('true', 'false', 'talvez'))).toEqual([]);
-    expect(await find(make('true', 'talvez'))).toEqual([
-      'the query parameter ativo is string, one of true, false; p_ativo is private.situacao (true, talvez)',
-    ]);
-  });
-
-  test('of a domain has the type that it is made of', async () => {
-    const domain = (type: string) =>
-      `create domain private.pagina as ${type};
-       ${changed({ args: FUNCTION.args.replace('p_offset integer', 'p_offset private.pagina') })}`;
-    expect(await find(domain('integer'))).toEqual([]);
-    expect(await find(domain('smallint'))).toHaveLength(1);
-  });
-
-  test.each<[object, string]>([
-    [{ type: 'integer', enum: [1, 2] }, 'smallint'],
-    [{ enum: [1] }, 'integer'],
-    [{ type: 'integer', minimum: -1, exclusiveMinimum: true, maximum: 100, exclusiveMaximum: true }, 'smallint'],
-  ])('has the bounds that its schema gives it in any way: %j is %s', async (schema, type) => {
-    const edit: Edit = (paths) => {
-      paths['/academias']?.get?.parameters?.push({ name: 'ordem', in: 'query', schema });
-    };
-    expect(await find(changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` }), edit)).toEqual([]);
-  });
-
-  test('is no array unless the document says so', async () => {
-    const make = `create type private.situacao as enum ('true', 'false');
-      ${changed({ args: FUNCTION.args.replace('p_ativo boolean', 'p_ativo private.situacao[]') })}`;
-    expect(await find(make)).toEqual([
-      'the query parameter ativo is string, one of true, false; p_ativo is private.situacao[] (true, false)',
-    ]);
-    const unknown = { type: 'text[]', labels: undefined };
-    expect([
-      canHold({ type: 'string' }, unknown),
-      canHold({ type: 'array', items: { type: 'string' } }, unknown),
-    ]).toEqual([false, true]);
-  });
-
-  test('without bounds needs a type without', async () => {
-    const edit: Edit = (paths) => {
-      const operation = paths['/academias']?.get;
-      operation?.parameters?.push({ name: 'ordem', in: 'query', schema: { type: 'integer' } });
-    };
-    const args = (type: string) => `${FUNCTION.args}, p_ordem ${type} default null`;
-    expect(await find(changed({ args: args('integer') }), edit)).toEqual([
-      'the query parameter ordem is integer, -9007199254740991 to 9007199254740991; p_ordem is integer, which is too small: ' +
-        'declare minimum and maximum, or format: int32 for an integer',
-    ]);
-    expect(await find(changed({ args: args('bigint') }), edit)).toEqual([]);
-  });
-
-  test('that may be left out needs a default, of the document or of the function', async () => {
-    const args =
-      'p_api_key text, p_ativo boolean, p_limit integer, p_offset integer default 0, p_after uuid default null, p_nada integer default 0';
-    expect(await find(changed({ args: args.replace('p_offset integer default 0', 'p_offset integer') }))).toEqual([
-      'the query parameter ativo may be left out and has no default; p_ativo has no default',
-    ]);
-  });
-});
-
-describe('an argument', () => {
-  test('without a default has an input', async () => {
-    const args = `p_ordem text, ${FUNCTION.args}`;
-    expect(await find(changed({ args }))).toEqual(['no input is its argument p_ordem; p_ordem has no default']);
-  });
-
-  test('with a default needs none', async () => {
-    expect(await find(changed({ args: `${FUNCTION.args}, p_ordem text default ''` }))).toEqual([]);
-  });
-});
-
-describe('the result', () => {
-  test.each([
+test.each<[what: string, sql: string, finding: string | RegExp | undefined, edit?: Edit]>([
+  ['a function', `drop function ${SIGNATURE}`, 'x-rpc names the function; there is none of that name in schema public'],
+  [
+    'one function',
+    'create function public.listar_academias(p_api_key text) returns int language sql return 1',
+    /^x-rpc names the function; there are 2 of that name: keep one, and in a migration drop function .* or drop function /,
+  ],
+  [
+    'an argument for an input',
+    withArgs('p_ativo', 'p_ativa'),
+    'the query parameter ativo is its argument p_ativo; it has no such argument',
+  ],
+  [
+    'types that hold words',
+    withArgs('p_ativo boolean', 'p_ativo integer'),
+    /string, one of true, false; p_ativo is integer$/,
+  ],
+  [
+    'types that hold numbers',
+    withArgs('integer default 100', 'boolean default null'),
+    /1 to 1000; p_limit is boolean$/,
+  ],
+  [
+    'types that hold all numbers',
+    withArgs('p_offset integer', 'p_offset smallint'),
+    /2147483647; p_offset is smallint, which is too small/,
+  ],
+  [
+    'a type that holds the key',
+    withArgs('p_api_key text', 'p_api_key uuid'),
+    'the API key is string; p_api_key is uuid',
+  ],
+  ['a smallint for its bounds', withArgs('p_limit integer', 'p_limit smallint'), undefined],
+  ['a bigint for an integer', withArgs('p_offset integer', 'p_offset bigint'), undefined],
+  ['a text for words', withArgs('p_ativo boolean', 'p_ativo text'), undefined],
+  ['the labels of its words', enumOf("'true', 'false', 'talvez'"), undefined],
+  ['all of its words', enumOf("'true', 'talvez'"), /false; p_ativo is private.situacao \(true, talvez\)$/],
+  ['no array', enumOf("'true', 'false'", 'private.situacao[]'), /p_ativo is private.situacao\[\] \(true, false\)$/],
+  ...['integer', 'smallint'].map((type): [string, string, RegExp | undefined] => [
+    `a domain as its type, ${type}`,
+    `create domain private.pagina as ${type}; ${withArgs('p_offset integer', 'p_offset private.pagina')}`,
+    type === 'integer' ? undefined : /p_offset is smallint, which is too small/,
+  ]),
+  ...(
     [
-      'a column that is missing',
-      'id uuid, nome text, criado_em timestamptz',
-      'the response has ativo; it returns no such column',
-    ],
-    [
-      'a column more',
-      'id uuid, nome text, ativo boolean, criado_em timestamptz, cnpj text',
-      'the response has no cnpj; it returns the column cnpj (an addition)',
-    ],
-    [
-      'a column of another type',
-      'id text, nome text, ativo boolean, criado_em timestamptz',
-      'id is string, uuid; the column id is text',
-    ],
-    [
-      'a time without its zone',
-      'id uuid, nome text, ativo boolean, criado_em timestamp',
-      'criado_em is string, date-time; the column criado_em is timestamp without time zone',
-    ],
-    [
-      'a number for a text',
-      'id uuid, nome integer, ativo boolean, criado_em timestamptz',
-      'nome is string; the column nome is integer',
-    ],
-    [
-      'a row for a text',
-      'id uuid, nome private.academias, ativo boolean, criado_em timestamptz',
-      'nome is string; the column nome is record, which is written as an object: return jsonb',
-    ],
-    [
-      'a text for a boolean',
-      'id uuid, nome text, ativo text, criado_em timestamptz',
-      'ativo is boolean; the column ativo is text',
-    ],
-  ])('has the columns of the response: not %s', async (_what, columns, finding) => {
-    expect(await find(changed({ returns: `table (${columns})` }))).toEqual([finding]);
-  });
+      [{ type: 'integer', enum: [1, 2] }, 'smallint'],
+      [{ enum: [1] }, 'integer'],
+      [{ type: 'integer', minimum: -1, exclusiveMinimum: true, maximum: 100, exclusiveMaximum: true }, 'smallint'],
+      [{ type: 'integer' }, 'bigint'],
+    ] as const
+  ).map(([schema, type]): [string, string, undefined, Edit] => [
+    `${type} for ${JSON.stringify(schema)}`,
+    changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` }),
+    undefined,
+    withOrder(schema),
+  ]),
+  [
+    'a type without bounds for an input without',
+    changed({ args: `${FUNCTION.args}, p_ordem integer default null` }),
+    'the query parameter ordem is integer, -9007199254740991 to 9007199254740991; p_ordem is integer, which is too small: ' +
+      'declare minimum and maximum, or format: int32 for an integer',
+    withOrder({ type: 'integer' }),
+  ],
+  [
+    'a default of what may be left out, unless the document has one',
+    changed({ args: FUNCTION.args.replace(/ default (null|100)(?=, p_(limit|offset))/g, '') }),
+    'the query parameter ativo may be left out and has no default; p_ativo has no default',
+  ],
+  [
+    'an input for an argument',
+    changed({ args: `p_ordem text, ${FUNCTION.args}` }),
+    'no input is its argument p_ordem; p_ordem has no default',
+  ],
+  ['no input for a default', changed({ args: `${FUNCTION.args}, p_ordem text default ''` }), undefined],
 
-  test.each([
-    ['void', 'void'],
-    ['public.nomes', 'record'],
-  ])('is no text if the function returns %s', async (returns, told) => {
-    const toText: Edit = (paths) => {
-      const source = paths['/academias']?.get as OpenAPIV3.OperationObject;
-      source.responses[200] = { description: '', content: { 'application/json': { schema: { type: 'string' } } } };
-    };
-    const sql = `create type public.nomes as (nome text, apelido text); ${changed({ returns })}`;
-    expect(await find(sql, toText)).toContain(`the response is string; it returns ${told}`);
-  });
-
-  test('is no time whose zone Postgres writes without minutes', () => {
-    const time = { type: 'string', format: 'time' };
-    const types = ['time with time zone', 'text'];
-    expect(types.map((type) => isWrittenAs(time, { type }))).toEqual([false, true]);
-    expect(canHold(time, { type: 'time with time zone', labels: null })).toBe(true);
-  });
-
-  test('may be rows of a table, whose columns are the columns', async () => {
-    const findings = await find(changed({ returns: 'setof private.academias' }));
-    expect(findings).toEqual(['the response has no tenant_id; it returns the column tenant_id (an addition)']);
-  });
-
-  test.each([undefined, false])('may be null only where the document says so, x-never-null: %j', async (isNever) => {
-    const edit: Edit = (_paths, { components }) => {
-      const student = components?.schemas?.Aluno as OpenAPIV3.SchemaObject;
-      Object.assign(student.properties?.email ?? {}, { 'x-never-null': isNever });
-    };
-    const findings = await check('alter table private.alunos alter column email drop not null', edit);
-    expect(findings.map(({ function: name, document, database }) => [name, document, database])).toEqual([
-      [
-        'listar_alunos',
-        'email is never null',
-        expect.stringMatching(/^a column of the name email may be null: let it be null .* or say x-never-null: true/),
-      ],
-      [
-        'criar_aluno',
-        'email is never null',
-        expect.stringMatching(/^a column of the name email may be null: let it be null .* or say x-never-null: true/),
-      ],
-    ]);
-  });
-
-  test('is never null in a column whose domain is not null', async () => {
-    const sql = `create domain private.escrito as text not null;
+  ['all columns', withColumns(' ativo boolean,', ''), 'the response has ativo; it returns no such column'],
+  [
+    'no other column',
+    withColumns('timestamptz', 'timestamptz, cnpj text'),
+    'the response has no cnpj; it returns the column cnpj (an addition)',
+  ],
+  ['the type of a format', withColumns('id uuid', 'id text'), 'id is string, uuid; the column id is text'],
+  [
+    'a time with its zone',
+    withColumns('timestamptz', 'timestamp'),
+    'criado_em is string, date-time; the column criado_em is timestamp without time zone',
+  ],
+  ['texts', withColumns('nome text', 'nome integer'), 'nome is string; the column nome is integer'],
+  [
+    'no rows for texts',
+    withColumns('nome text', 'nome private.academias'),
+    'nome is string; the column nome is record, which is written as an object: return jsonb',
+  ],
+  ['booleans', withColumns('ativo boolean', 'ativo text'), 'ativo is boolean; the column ativo is text'],
+  ['columns of a table', changed({ returns: 'setof private.academias' }), ADDED],
+  [
+    'no null in a column whose domain is not null',
+    `create domain private.escrito as text not null;
       create domain private.nome as private.escrito;
-      alter table private.academias alter column nome drop not null, alter column nome type private.nome;`;
-    expect(await find(sql)).toEqual([]);
-    expect(await find(sql + changed({ returns: 'setof private.academias' }))).toEqual([
-      'the response has no tenant_id; it returns the column tenant_id (an addition)',
-    ]);
-  });
-
-  test('is a set where the response is an array', async () => {
-    const returns = 'record';
-    const args = `${FUNCTION.args}, out id uuid, out nome text, out ativo boolean, out criado_em timestamptz`;
-    expect(await find(changed({ args, returns }))).toEqual(['the response is an array; it returns one row']);
-  });
-
-  test('has columns where a record has properties, and is JSON where it has none', async () => {
-    const toAny: Edit = (paths) => {
-      const response = paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
-      const media = response.content?.['application/json'] as OpenAPIV3.MediaTypeObject;
-      (media.schema as OpenAPIV3.ArraySchemaObject).items = { type: 'object', required: ['id'] };
-    };
-    const [json, text] = ['jsonb', 'text'].map((type) => changed({ returns: `setof ${type}` })) as [string, string];
-    expect(await find(json)).toEqual(['the properties of a record are columns; it returns jsonb']);
-    expect(await find(json, toAny)).toEqual([]);
-    expect(await find(text, toAny)).toEqual(['an item is object; it returns text']);
-  });
-
-  test('is one row where the response is an object', async () => {
-    const edit: Edit = (paths) => {
-      const response = paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
-      const media = response.content?.['application/json'] as OpenAPIV3.MediaTypeObject;
-      media.schema = (media.schema as OpenAPIV3.ArraySchemaObject).items;
-      // Only a list has a next page.
-      delete response.headers?.Link;
-    };
-    const one = `${FUNCTION.clauses} rows 1`;
-    expect(await find(changed({ clauses: one }), edit)).toEqual([]);
-    expect(await find(changed({}), edit)).toEqual([
-      'the response is one object; it may return many rows: declare "rows 1" if it returns one',
-    ]);
-  });
+      alter table private.academias alter column nome drop not null, alter column nome type private.nome;
+      ${changed({ returns: 'setof private.academias' })}`,
+    ADDED,
+  ],
+  ['a value for a text', changed({ returns: 'void' }), 'the response is string; it returns void', toText],
+  [
+    'no record for a text',
+    `create type public.nomes as (nome text, apelido text); ${changed({ returns: 'public.nomes' })}`,
+    'the response is string; it returns record',
+    toText,
+  ],
+  ['a set for an array', changed({ args: ROW, returns: 'record' }), 'the response is an array; it returns one row'],
+  [
+    'columns for properties',
+    changed({ returns: 'setof jsonb' }),
+    'the properties of a record are columns; it returns jsonb',
+  ],
+  ['JSON for other objects', changed({ returns: 'setof jsonb' }), undefined, toJson],
+  ['no texts for other objects', changed({ returns: 'setof text' }), 'an item is object; it returns text', toJson],
+  ['one row for an object', changed({ clauses: `${FUNCTION.clauses} rows 1` }), undefined, toOne],
+  [
+    'no set for an object',
+    changed({}),
+    'the response is one object; it may return many rows: declare "rows 1" if it returns one',
+    toOne,
+  ],
+  ...['volatile', 'immutable'].map((volatility): [string, string, string] => [
+    `a stable function for a read, not ${volatility}`,
+    changed({ clauses: FUNCTION.clauses.replace('stable', volatility) }),
+    `GET reads tables; it is ${volatility}, and not stable`,
+  ]),
+  [
+    'a response for a status that is raised',
+    changed({}).replace('begin end', `begin raise sqlstate 'PT401'; raise sqlstate 'PT404'; end`),
+    'there is no response 404; it raises PT404, which would be a 502 (an addition)',
+  ],
+])('a list needs %s', async (_what, sql, finding, edit) => {
+  const expected = finding instanceof RegExp ? expect.stringMatching(finding) : finding;
+  expect(await find(sql, edit)).toEqual(expected === undefined ? [] : [expected]);
 });
 
-test.each(['volatile', 'immutable'])('a read is stable, and not %s', async (volatility) => {
-  const clauses = FUNCTION.clauses.replace('stable', volatility);
-  expect(await find(changed({ clauses }))).toEqual([`GET reads tables; it is ${volatility}, and not stable`]);
+test('the function that records the use of keys has to be there', async () => {
+  expect(await check('drop function public.record_usage(uuid, integer, date, integer, jsonb)')).toMatchObject([
+    { function: 'record_usage', place: ['components', 'securitySchemes'] },
+  ]);
 });
 
-test('a status that the function raises and the document does not declare is told', async () => {
-  const body = `begin raise sqlstate 'PT401'; raise sqlstate 'PT404'; end`;
-  const findings = await check(changed({}).replace('begin end', body));
-  expect(findings.map(({ document, database, isAddition }) => [document, database, isAddition])).toEqual([
-    ['there is no response 404', 'it raises PT404, which would be a 502', true],
+test('an input of a header and of a body has its argument', async () => {
+  const findings = await check(
+    `drop function public.criar_aluno(text, text, text, text, text, text, uuid, text, text);
+     create function public.criar_aluno(p_api_key text, p_nome text, p_email text, p_telefone text default null,
+       p_sexo text default null, p_data_nascimento text default null, p_modalidade text default null)
+     returns table (id uuid, nome text, email text, ativo boolean, academia_id uuid, criado_em timestamptz)
+     language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$ begin end $$;
+     select private.publish('public.criar_aluno')`,
+  );
+  expect(findings.map(({ document, place }) => [document, place.slice(3)])).toEqual([
+    ['the header parameter Idempotency-Key is its argument p_idempotency_key', ['parameters', 0]],
+    [
+      'the field p_academia_id is its argument p_academia_id',
+      ['requestBody', 'content', 'application/json', 'schema', 'properties', 'p_academia_id'],
+    ],
+  ]);
+});
+
+test('a time has a zone with minutes, and an array is none of texts unless the document says so', () => {
+  const time = { type: 'string', format: 'time' };
+  const types = ['time with time zone', 'text'];
+  expect(types.map((type) => isWrittenAs(time, { type }))).toEqual([false, true]);
+  expect(canHold(time, { type: 'time with time zone', labels: null })).toBe(true);
+  const [texts, text] = [{ type: 'array', items: { type: 'string' } }, { type: 'string' }];
+  expect([text, texts].map((schema) => canHold(schema, { type: 'text[]', labels: undefined }))).toEqual([false, true]);
+});
+
+test.each([undefined, false])('may be null only where the document says so, x-never-null: %j', async (isNever) => {
+  const edit: Edit = (_paths, { components }) => {
+    const student = components?.schemas?.Aluno as OpenAPIV3.SchemaObject;
+    Object.assign(student.properties?.email ?? {}, { 'x-never-null': isNever });
+  };
+  const findings = await check('alter table private.alunos alter column email drop not null', edit);
+  expect(findings.map(({ function: name, document, database }) => [name, document, database])).toEqual([
+    [
+      'listar_alunos',
+      'email is never null',
+      expect.stringMatching(/^a column of the name email may be null: let it be null .* or say x-never-null: true/),
+    ],
+    [
+      'criar_aluno',
+      'email is never null',
+      expect.stringMatching(/^a column of the name email may be null: let it be null .* or say x-never-null: true/),
+    ],
   ]);
 });
 
