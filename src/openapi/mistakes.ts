@@ -36,11 +36,8 @@ export const REFUSED = {
   'two paths of one shape': (first, path) =>
     `the paths ${first} and ${path} match the same requests: make them one path, with one name`,
   'two parameters in one segment': () => 'a path segment can have one parameter only: put a slash between them',
-  'a parameter of the path that is not declared': (name) =>
-    `the path has {${name}}, and no parameter in path is named ${name}: declare it`,
-  'a parameter twice in a path': (name) => `the path has {${name}} twice: rename one`,
-  'a parameter in path that the path does not have': (name) =>
-    `the parameter ${name} is in path, and the path has no {${name}}: add it there, or declare it in query`,
+  'other parameters in path than the path has': (has, declared) =>
+    `the path has the parameters ${has}, and ${declared} in path: declare each of them, and name it once`,
   "a path of the gateway's own": (path) => `the path ${path} is the gateway's own: give the server a path, such as /v1`,
   'no function': (text) => text,
   'a name over 63 characters': (what, name) =>

@@ -325,21 +325,13 @@ class OperationReader {
   }
 
   /** Finds paths and parameters that no request could match. */
-  #checkPath({ inputs, route }: Operation): void {
+  #checkPath({ route }: Operation): void {
     const { path } = this.#source;
     // Matching several parameters in one segment can take quadratic time in the path's length.
     if (/\}[^/]*\{/.test(path)) this.mistake('two parameters in one segment', []);
-    const named = readTemplate(path);
     const declared = this.#parameters.flatMap((one) => (one.in === 'path' ? [one.name] : []));
-    const twice = named.find((name, index) => named.indexOf(name) < index);
-    if (twice !== undefined) this.mistake('a parameter twice in a path', [], twice);
-    for (const name of named) {
-      if (!declared.includes(name)) this.mistake('a parameter of the path that is not declared', [], name);
-    }
-    for (const { in: place, name } of inputs) {
-      const isMissing = place === 'path' && !named.includes(name);
-      if (isMissing) this.mistake('a parameter in path that the path does not have', [], name);
-    }
+    const [has, takes] = [readTemplate(path), declared].map((names) => names.toSorted().join(', ') || 'none');
+    if (has !== takes) this.mistake('other parameters in path than the path has', [], `${has}`, `${takes}`);
     if (OWN_PATHS.includes(route)) this.mistake("a path of the gateway's own", [], route);
   }
 

@@ -103,7 +103,7 @@ export function createConverter(
     const names = [...new Set([...around, ...findHidden(own)])].sort();
     Object.assign(
       schema,
-      mapChildren('schema', own, (_kind, part, name) => convert(part, IN_PLACE.includes(name) ? names : [])),
+      mapChildren('schema', own, (_kind, part, [name]) => convert(part, IN_PLACE.includes(`${name}`) ? names : [])),
     );
     hideProperties(schema, names, own.properties as Source | undefined);
     const inner = unifyNull(schema, own);

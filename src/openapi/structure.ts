@@ -70,24 +70,16 @@ export function visit(document: object, onNode: (kind: Kind, node: Node, place: 
   const walk = (kind: Kind, node: unknown, place: Place): void => {
     if (typeof node !== 'object' || node === null) return;
     onNode(kind, node as Node, place);
-    for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
-      const value = (node as Node)[name];
-      if (count === 'one') walk(child, value, [...place, name]);
-      else if (typeof value === 'object' && value !== null) {
-        for (const [key, part] of Object.entries(value)) {
-          walk(child, part, [...place, name, Array.isArray(value) ? Number(key) : key]);
-        }
-      }
-    }
+    mapChildren(kind, node as Node, (child, part, at) => walk(child, part, [...place, ...at]));
   };
   walk('document', document, []);
 }
 
-/** Copies an object of a document, and maps its children. A list or map that is a reference stays unchanged. */
+/** Copies an object of a document, and maps its children, each with its place in the object. A list or map that is a reference stays unchanged. */
 export function mapChildren(
   kind: Kind,
   node: Node,
-  map: (kind: Kind, part: unknown, name: string) => unknown,
+  map: (kind: Kind, part: unknown, at: Place) => unknown,
 ): Record<string, unknown> {
   const copy: Record<string, unknown> = { ...node };
   for (const [name, [child, count]] of Object.entries(CHILDREN[kind])) {
@@ -95,10 +87,11 @@ export function mapChildren(
     if (typeof value !== 'object' || value === null) continue;
     const isList = Array.isArray(value);
     // A list in place of one object stays one, for its message.
-    if (count === 'one') copy[name] = isList ? value : map(child, value, name);
-    else if (isList) copy[name] = value.map((part) => map(child, part, name));
+    if (count === 'one') copy[name] = isList ? value : map(child, value, [name]);
+    else if (isList) copy[name] = value.map((part, index) => map(child, part, [name, index]));
     else if (!isReference(value)) {
-      copy[name] = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, map(child, part, name)]));
+      const parts = Object.entries(value).map(([key, part]) => [key, map(child, part, [name, key])]);
+      copy[name] = Object.fromEntries(parts);
     }
   }
   return copy;

@@ -204,7 +204,6 @@ function findBeside(node: Node): Fault[] {
 
 /** OpenAPI 3.1 allows any keyword in a schema, so a misspelt one would be ignored. */
 function findKeywords(node: Node): Fault[] {
-  if (Array.isArray(node)) return [];
   const known = [...KEYWORDS, 'nullable'];
   const unknown = Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-'));
   return unknown.map((name) => [name, name]);
