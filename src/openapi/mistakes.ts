@@ -23,8 +23,6 @@ export const REFUSED = {
     `the reference ${reference} leads to another kind of object: refer to one of components/${section}`,
   'several paths of servers': (paths) => `the servers have the paths ${paths}: keep one, which the gateway serves`,
   'a server without a URL': (url) => `the URL of a server is ${url}: correct it, or declare its variables`,
-  "a variable in a server's path with several values": (name) =>
-    `the path of the server has the variable ${name} with several values: keep its default only`,
   'servers of a path or an operation': () =>
     'servers apply to the whole document: move them to its top level, or remove them',
   'another dialect': (name, dialect) =>

@@ -50,7 +50,6 @@ const RULES: readonly Rule[] = [
   ['document', 'another dialect', (node) => findDialect(node, 'jsonSchemaDialect')],
   ['document', 'several paths of servers', findServers],
   ['document', 'a server without a URL', findUrls],
-  ['document', "a variable in a server's path with several values", findVariables],
   [
     'pathItem',
     '`head`, `options`, `trace`',
@@ -163,7 +162,8 @@ function isFilled(value: unknown): boolean {
 
 /** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
 function findServers(node: Node): Fault[] {
-  const paths = new Set(readServers(node).map((one) => readServerPath(one) || '/'));
+  const all = readServers(node).flatMap((one) => [one, ...withValues(one)]);
+  const paths = new Set(all.map((one) => readServerPath(one) || '/'));
   return paths.size > 1 ? [['servers', [...paths].join(' and ')]] : [];
 }
 
@@ -172,11 +172,10 @@ function findUrls(node: Node): Fault[] {
   return wrong.map(({ url }) => ['servers', url]);
 }
 
-function findVariables(node: Node): Fault[] {
-  const [first] = readServers(node);
-  const path = first?.url.replace(/^\w+:\/\/[^/]*/, '') ?? '';
-  return Object.entries(first?.variables ?? {}).flatMap(([name, variable]): Fault[] =>
-    path.includes(`{${name}}`) && (variable?.enum ?? []).length > 1 ? [['servers', name]] : [],
+/** A server with each of the values of its variables. */
+function withValues({ url, variables = {} }: OpenAPIV3.ServerObject): OpenAPIV3.ServerObject[] {
+  return Object.entries(variables ?? {}).flatMap(([name, variable]) =>
+    (variable?.enum ?? []).map((value) => ({ url, variables: { ...variables, [name]: { default: value } } })),
   );
 }
 

@@ -77,8 +77,6 @@ a reference to another kind of object:
   { GET responses 404: { $ref: '#/components/schemas/Pet' }, components schemas Pet: { type: object } }
 several paths of servers: { servers: [{ url: https://a.example/v1 }, { url: https://a.example/v2 }] }
 a server without a URL: { servers: [{ url: https://<host>/v1 }] }
-a variable in a server's path with several values:
-  { servers: [{ url: '/{version}', variables: { version: { default: v1, enum: [v1, v2] } } }] }
 servers of a path or an operation: { GET servers: [{ url: /v2 }] }
 another dialect: { jsonSchemaDialect: https://json-schema.org/draft-07/schema }
 '\`head\`, \`options\`, \`trace\`':
@@ -228,6 +226,7 @@ test.each([
 });
 
 test.each([
+  ['servers', "[{ url: '/{v}', variables: { v: { default: v1, enum: [v1, v2] } } }]", 'have the paths /v1 and /v2'],
   ['paths /shops', own('id'), 'the path has the parameters none, and id in path'],
   ['paths /shops/{id}/{id}', own('id'), 'the path has the parameters id, id, and id in path'],
   [`${GET} security`, '[]', 'it has none'],
