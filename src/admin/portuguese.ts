@@ -246,7 +246,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   '--update expects a column {0}': '--update precisa de uma coluna {0}',
   '{0} {1}': '{0}: {1}',
   'line {0}: {1}': 'linha {0}: {1}',
-  'lines {0} to {1}: {2}': 'linhas {0} a {1}: {2}',
   'and more, which --json prints': 'e mais, que --json imprime',
   'Expected {0} with one file.': 'Informe {0} com um arquivo.',
   'standard input': 'entrada padrão',

@@ -46,9 +46,8 @@ export type Confirmed = { readonly yes?: boolean | undefined };
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
-/** Limits of what people see: bad lines, consecutive equal ones before they become a range, and characters of a value. */
-const MAX_LINES = 1_000;
-const LONG_RUN = 10;
+/** Limits of what people see: bad lines, and characters of a value. */
+const MAX_LINES = 100;
 const MAX_VALUE = 60;
 const PROGRESS_MS = 500;
 /** Characters that control a terminal or reverse text. Data from anyone may contain them. */
@@ -160,25 +159,10 @@ function toPostgresReport({ code = '', message, hint, routine }: pg.DatabaseErro
 }
 
 function toText({ error, hint, lines = [] }: Report, cause: unknown): string {
-  const runs = toRuns(lines);
-  const more = runs.length > MAX_LINES ? [translate('and more, which --json prints')] : [];
+  const shown = lines.slice(0, MAX_LINES).map((bad) => t`line ${bad.line}: ${describeBad(bad)}`);
+  const more = lines.length > MAX_LINES ? [translate('and more, which --json prints')] : [];
   const preface = cause instanceof CommandError && cause.preface ? [cause.preface] : [];
-  return [...preface, ...runs.slice(0, MAX_LINES), ...more, error, ...(hint ? [hint] : [])].join('\n');
-}
-
-/** A text for each bad line, or for a long run of lines with the same problem. */
-function toRuns(lines: readonly BadLine[]): string[] {
-  const runs: [BadLine, ...BadLine[]][] = [];
-  for (const bad of lines) {
-    const [run, last] = [runs.at(-1), runs.at(-1)?.at(-1)];
-    const isSame = last?.message === bad.message && last.field === bad.field && last.line + 1 === bad.line;
-    if (run && isSame) run.push(bad);
-    else runs.push([bad]);
-  }
-  return runs.flatMap((run) => {
-    if (run.length <= LONG_RUN) return run.map((bad) => t`line ${bad.line}: ${describeBad(bad)}`);
-    return [t`lines ${run[0].line} to ${run.at(-1)?.line}: ${describeBad({ ...run[0], value: null })}`];
-  });
+  return [...preface, ...shown, ...more, error, ...(hint ? [hint] : [])].join('\n');
 }
 
 /** Formats a problem: `email "ana": must match format "email"`. */
