@@ -12,15 +12,15 @@ select format('drop index %s', i.indexrelid::regclass) as drop, pg_get_indexdef(
  where c.relnamespace = 'private'::regnamespace
    and not i.indisunique;
 
-do $$
-declare
-  v_index record;
+create function pg_temp.run(p_sql text)
+returns void
+language plpgsql
+as $$
 begin
-  for v_index in select * from index_to_make loop
-    execute v_index.drop;
-  end loop;
+  execute p_sql;
 end;
 $$;
+select pg_temp.run(drop) from index_to_make;
 
 create function pg_temp.id(p_kind integer, p_tenant integer, p_row integer)
 returns uuid
@@ -94,14 +94,6 @@ insert into private.anamnese_secoes (tenant_id, id, titulo, ordem, ativo)
 select t.id, pg_temp.id(8, t.number, n), 'Seção ' || n, n, n <> 4
   from tenant t, generate_series(1, 8) n;
 
-do $$
-declare
-  v_index record;
-begin
-  for v_index in select * from index_to_make loop
-    execute v_index.make;
-  end loop;
-end;
-$$;
+select pg_temp.run(make) from index_to_make;
 
 set session_replication_role = default;

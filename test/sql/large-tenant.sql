@@ -4,23 +4,8 @@
 -- The rows are right by the way they are made: to check their foreign keys would take as long as to insert them.
 set session_replication_role = replica;
 
--- What would take the longest is made again at the end, of all rows at once.
-create temporary table gin_index as
-select format('drop index %s', i.indexrelid::regclass) as drop, pg_get_indexdef(i.indexrelid) as make
-  from pg_index i
-  join pg_class c on c.oid = i.indexrelid
-  join pg_am a on a.oid = c.relam and a.amname = 'gin'
- where i.indrelid = 'private.alunos'::regclass;
-
-do $$
-declare
-  v_index record;
-begin
-  for v_index in select * from gin_index loop
-    execute v_index.drop;
-  end loop;
-end;
-$$;
+-- As the data of the benchmark, which was loaded before.
+select pg_temp.run(drop) from index_to_make;
 
 create function pg_temp.id(p_kind integer, p_row integer)
 returns uuid
@@ -122,14 +107,6 @@ select pg_temp.id(1, 0), pg_temp.id(7, n), pg_temp.id(5, n),
   from generate_series(0, 99999) n
  where n % 5 = 0;
 
-do $$
-declare
-  v_index record;
-begin
-  for v_index in select * from gin_index loop
-    execute v_index.make;
-  end loop;
-end;
-$$;
+select pg_temp.run(make) from index_to_make;
 
 set session_replication_role = default;
