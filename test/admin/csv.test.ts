@@ -51,19 +51,13 @@ test.each(['\n', '\r\n', '\r'])('a record has the number of the line that it beg
   expect(read(lines.join(end)).map(({ line }) => line)).toEqual([1, 2, 6, 10]);
 });
 
-test.each([
-  [
-    'a value after its closing quote',
-    '"Bi"a,bia@x.example',
-    'a value continues after its closing quote; write a quote within a value twice',
-  ],
-  [
-    'a quote within a value',
-    'Bi"a,bia@x.example',
-    'a quote is in a value that is not quoted; quote the value and write the quote twice',
-  ],
-  ['a quote that is not closed', '"Bia,bia@x.example', 'a quote is not closed'],
-])('malformed quotes end the reading: %s', (_what, line, problem) => {
+const MALFORMED: Readonly<Record<string, string>> = {
+  '"Bi"a,bia@x.example': 'a value continues after its closing quote; write a quote within a value twice',
+  'Bi"a,bia@x.example': 'a quote is in a value that is not quoted; quote the value and write the quote twice',
+  '"Bia,bia@x.example': 'a quote is not closed',
+};
+
+test.each(Object.entries(MALFORMED))('malformed quotes end the reading: %s', (line, problem) => {
   expect(read(`nome,email\n"Eva\nLuz",eva\n${line}\nCaio,caio\n`).slice(1)).toEqual([
     { line: 2, cells: ['Eva\nLuz', 'eva'] },
     { line: 4, problem: `${problem}; the rest was not read` },

@@ -242,31 +242,30 @@ describe('a store that cannot be had', () => {
     expect(await noted(own, 'tenant', 'list')).toBe(store);
   });
 
-  test.each([
-    [
-      'one in memory',
+  type Remedy = [env: () => Record<string, string>, error: string, hint?: string];
+  const REMEDIES: Readonly<Record<string, Remedy>> = {
+    'one in memory': [
       () => ({ DATA_DIR: ':memory:' }),
       'DATA_DIR=:memory: keeps no store: set it to the folder of a store',
     ],
-    [
-      'the Data API of a Supabase project',
+    'the Data API of a Supabase project': [
       () => ({ SUPABASE_URL: 'https://project.supabase.co', SUPABASE_KEY: 'hunter2-0123' }),
       "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
     ],
-    [
-      'a database without the migrations',
+    'a database without the migrations': [
       () => ({ DATABASE_URL: databaseUrl(database().adminUrl, 'postgres') }),
       'schema "private" does not exist (3F000)',
       'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.',
     ],
-    [
-      'one whose role may not administer',
+    'one whose role may not administer': [
       () => ({ DATABASE_URL: loginUrl(database().adminUrl, 'gateway_test') }),
       'permission denied for schema private (42501)',
       "Use the role that ran `npm run migrate`; the gateway's role may not administer.",
     ],
-    ['one of a configuration with mistakes', () => ({ DEMO_DATA: 'yes' }), 'DEMO_DATA="yes": expected on or off'],
-  ])('is %s, and the remedy is told', async (_what, toEnv, error, hint?: string) => {
+    'one of a configuration with mistakes': [() => ({ DEMO_DATA: 'yes' }), 'DEMO_DATA="yes": expected on or off'],
+  };
+
+  test.each(Object.entries(REMEDIES))('is %s, and the remedy is told', async (_what, [toEnv, error, hint]) => {
     expect(await failure(['tenant', 'list'], toEnv())).toEqual({ code: 1, error, hint });
   });
 
