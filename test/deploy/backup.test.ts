@@ -310,6 +310,10 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
   const runPage = (block: string, DATA_DIR: string) =>
     promisify(execFile)('sh', ['-ec', block.replace('wellness.tar.gz', file)], { env: { ...process.env, DATA_DIR } });
 
+  const refused = (errors: string | RegExp, code = 1) => {
+    return { code, output: '', errors: typeof errors === 'string' ? `${errors}\n` : expect.stringMatching(errors) };
+  };
+
   afterAll(() => rmSync(root, { recursive: true }));
 
   test('is backed up while it serves, and restored with its rows and its keys', async () => {
@@ -332,15 +336,10 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     await runPage(BACK_UP, DATA_DIR);
     isBackedUp = true;
     await loaded;
-    expect(await runAdmin(['restore', file, '--replace', '--yes'], { DATA_DIR })).toEqual({
-      code: 1,
-      output: '',
-      errors: expect.stringMatching(
-        new RegExp(
-          `^${DATA_DIR} is in use by process ${process.pid} on .*\nStop the gateway, restore, and start it again; or .*\n$`,
-        ),
-      ),
-    });
+    const inUse = new RegExp(
+      `^${DATA_DIR} is in use by process ${process.pid} on .*\nStop the gateway, restore, and start `,
+    );
+    expect(await runAdmin(['restore', file, '--replace', '--yes'], { DATA_DIR })).toEqual(refused(inUse));
     await gateway.close();
     expect(statSync(file).mode & 0o777).toBe(0o600);
     expect(readdirSync(root).filter((name) => name.endsWith('.part'))).toEqual([]);
@@ -376,40 +375,33 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
 
   test('that is there is replaced on request only, and a backup never', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
+    const admin = (...args: string[]) => runAdmin(args, { DATA_DIR });
     const backup = join(root, 'first.tar.gz');
     // What a killed backup left, or another user's, or a way to another file.
     const other = join(root, 'other');
     writeFileSync(other, 'mine', { mode: 0o666 });
     symlinkSync(other, `${backup}.part`);
-    expect(await runAdmin(['backup', backup], { DATA_DIR })).toMatchObject({ code: 0 });
+    succeed(await admin('backup', backup));
     expect([statSync(backup).mode & 0o777, readFileSync(other, 'utf8')]).toEqual([0o600, 'mine']);
     const before = readFileSync(backup);
-    expect(await runAdmin(['backup', backup], { DATA_DIR })).toEqual({
-      code: 1,
-      output: '',
-      errors: `There is ${backup} already: name a new file\n`,
-    });
+    expect(await admin('backup', backup)).toEqual(refused(`There is ${backup} already: name a new file`));
     expect(readFileSync(backup).equals(before)).toBe(true);
 
     const created = await withStore(DATA_DIR, (send) => create(send, 'wms_demo_aurora', 'Depois'));
     expect(created.status).toBe(201);
-    const erased = await runAdmin(['student', 'erase', ANA, '--tenant', AURORA, '--yes'], { DATA_DIR });
-    expect(await runAdmin(['key', 'revoke', 'wms_demo_bos', '--yes'], { DATA_DIR })).toMatchObject({ code: 0 });
-    expect(await runAdmin(['key', 'rotate', 'wms_demo_lei', '--overlap', '0s'], { DATA_DIR })).toMatchObject({
-      code: 0,
-    });
-    expect(erased.output).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
-    expect(await runAdmin(['restore', backup], { DATA_DIR })).toMatchObject({
-      code: 1,
-      errors: expect.stringMatching(/^There is a store in .* already: nothing was restored\n.*--replace/),
-    });
-    expect(await runAdmin(['restore', backup, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
-      code: 0,
-      output: expect.stringContaining(
-        'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 4 revoked and expired keys 2 had come back, and were revoked.\n',
-      ),
-      errors: '',
-    });
+    const erased = succeed(await admin('student', 'erase', ANA, '--tenant', AURORA, '--yes'));
+    expect(erased).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
+    succeed(await admin('key', 'revoke', 'wms_demo_bos', '--yes'));
+    succeed(await admin('key', 'rotate', 'wms_demo_lei', '--overlap', '0s'));
+    expect(await admin('restore', backup)).toEqual(
+      refused(/^There is a store in .* already: nothing was restored\n.*--replace/),
+    );
+    expect(await admin('restore', backup, '--replace')).toEqual(
+      refused('Expected --yes, because there is no terminal to ask on.\nSee --help.', 2),
+    );
+    expect(succeed(await admin('restore', backup, '--replace', '--yes'))).toContain(
+      'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 4 revoked and expired keys 2 had come back, and were revoked.\n',
+    );
     await withStore(DATA_DIR, async (send) => {
       for (const key of ['wms_demo_bosque', 'wms_demo_leitura']) {
         expect(await send('/alunos', key)).toEqual({ status: 401, body: { error: 'API Key inativa' } });
@@ -417,46 +409,29 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
     });
-    expect(await runAdmin(['restore', backup, '--replace'], { DATA_DIR })).toEqual({
-      code: 2,
-      output: '',
-      errors: 'Expected --yes, because there is no terminal to ask on.\nSee --help.\n',
-    });
     const list = join(root, 'erasures.csv');
-    const { output } = await runAdmin(['erasures'], { DATA_DIR });
-    writeFileSync(list, `\n> wellness-gateway@1.0.0 admin\n> node src/admin/main.ts erasures\n\n${output}`);
+    const erasures = succeed(await admin('erasures'));
+    writeFileSync(list, `\n> wellness-gateway@1.0.0 admin\n> node src/admin/main.ts erasures\n\n${erasures}`);
     // A store that cannot start, such as after a fault of the disk.
     rmSync(join(DATA_DIR, 'database/global'), { recursive: true });
-    expect(await runAdmin(['restore', backup, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
-      code: 0,
-      output: expect.stringMatching(
-        /\nThe record of erasures in the store that was there cannot be read: .*\nStudents .* are back.* erasures --repeat FILE\n/,
-      ),
-    });
+    expect(succeed(await admin('restore', backup, '--replace', '--yes'))).toMatch(
+      /\nThe record of erasures in the store that was there cannot be read: .*\nStudents .* are back.* erasures --repeat FILE\n/,
+    );
     const latin1 = join(root, 'latin1.csv');
     writeFileSync(latin1, Buffer.from('tenant,student,erased_at\n\xe9,,\n', 'latin1'));
     const unlike = join(root, 'unlike.csv');
     writeFileSync(unlike, 'tenant,student,erased_at\nx,y,z\n');
+    const hint = 'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.';
     for (const none of [backup, latin1, unlike]) {
-      expect(await runAdmin(['erasures', '--repeat', none], { DATA_DIR })).toEqual({
-        code: 1,
-        output: '',
-        errors: `${none} is not a list of erasures\nExpected what \`npm run --silent admin -- erasures > FILE\` writes, in UTF-8. Nothing was erased.\n`,
-      });
+      expect(await admin('erasures', '--repeat', none)).toEqual(refused(`${none} is not a list of erasures\n${hint}`));
     }
-    expect(await runAdmin(['erasures', '--repeat', `${list}.old`], { DATA_DIR })).toMatchObject({
-      errors: `There is no file ${list}.old\n`,
-    });
-    expect(await runAdmin(['erasures', '--repeat', list, '--json'], { DATA_DIR })).toEqual({
-      code: 0,
-      output: `${JSON.stringify({ repeated: [{ tenant: AURORA, student: ANA, erased_at: output.split(',').at(-1)?.trim() }] })}\n`,
-      errors: '',
+    expect(await admin('erasures', '--repeat', `${list}.old`)).toEqual(refused(`There is no file ${list}.old`));
+    const erased_at = erasures.split(',').at(-1)?.trim();
+    expect(JSON.parse(succeed(await admin('erasures', '--repeat', list, '--json')))).toEqual({
+      repeated: [{ tenant: AURORA, student: ANA, erased_at }],
     });
     const none = join(root, 'none.tar.gz');
-    expect(await runAdmin(['restore', none, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
-      code: 1,
-      errors: `There is no file ${none}\n`,
-    });
+    expect(await admin('restore', none, '--replace', '--yes')).toEqual(refused(`There is no file ${none}`));
     expect(readdirSync(DATA_DIR).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
   });
 
@@ -470,8 +445,10 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       promisify(execFile)('sh', ['-c', command, process.execPath], { env: { DATA_DIR } }),
     ).rejects.toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/^EFBIG: file too large/m) });
     expect(readdirSync(root).filter((name) => name.startsWith('full'))).toEqual([]);
-    const nowhere = await runAdmin(['backup', join(root, 'nowhere/x.tar.gz')], { DATA_DIR });
-    expect(nowhere).toEqual({ code: 1, output: '', errors: `There is no folder ${join(root, 'nowhere')}\n` });
+    const nowhere = join(root, 'nowhere');
+    expect(await runAdmin(['backup', join(nowhere, 'x.tar.gz')], { DATA_DIR })).toEqual(
+      refused(`There is no folder ${nowhere}`),
+    );
     const send = createSend(gateway.url);
     expect(await create(send, 'wms_demo_aurora', 'Depois')).toMatchObject({ status: 201 });
     await gateway.close();
@@ -491,10 +468,9 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     const half = Math.floor(bytes.length / 2);
     for (const copy of [flipped(half), flipped(bytes.length - 6), bytes.subarray(0, half), bytes.subarray(0, 0)]) {
       writeFileSync(damaged, copy);
-      expect(await runAdmin(['restore', damaged, '--replace', '--yes'], { DATA_DIR })).toMatchObject({
-        code: 1,
-        errors: expect.stringContaining(`${damaged} is`),
-      });
+      expect(await runAdmin(['restore', damaged, '--replace', '--yes'], { DATA_DIR })).toEqual(
+        refused(new RegExp(`^${damaged} is`)),
+      );
     }
     expect(readdirSync(DATA_DIR).sort()).toEqual(['database', 'lock', 'lock.json', 'socket']);
     await withStore(DATA_DIR, async (send) => {
@@ -520,13 +496,12 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
   });
 
   test('is not Postgres, for which there is another tool', async () => {
+    const DATABASE_URL = 'postgres://user@127.0.0.1:1/x';
+    const hint = 'Back up Postgres and Supabase with pg_dump: see docs/backup.md.';
     for (const command of ['backup', 'restore']) {
-      expect(await runAdmin([command, file], { DATABASE_URL: 'postgres://user@127.0.0.1:1/x' })).toEqual({
-        code: 1,
-        output: '',
-        errors:
-          'This is for the embedded store, and DATABASE_URL or SUPABASE_URL is set\nBack up Postgres and Supabase with pg_dump: see docs/backup.md.\n',
-      });
+      expect(await runAdmin([command, file], { DATABASE_URL })).toEqual(
+        refused(`This is for the embedded store, and DATABASE_URL or SUPABASE_URL is set\n${hint}`),
+      );
     }
   });
 });
