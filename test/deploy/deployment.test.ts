@@ -40,28 +40,15 @@ test('.env.example is an environment that the gateway can start with', () => {
   expect(readConfig(parseEnv(EXAMPLE))).toEqual(readConfig({}));
 });
 
-type Service = {
-  readonly image: string;
-  readonly build?: string;
-  readonly command?: readonly string[];
-  readonly environment?: Readonly<Record<string, string>>;
-  readonly depends_on?: Readonly<Record<string, { readonly condition: string }>>;
-  readonly ports?: readonly string[];
-  readonly volumes?: readonly string[];
-  readonly networks?: readonly string[] | Readonly<Record<string, { readonly aliases?: readonly string[] }>>;
-  readonly stop_grace_period?: string;
-  readonly profiles?: readonly string[];
-};
-
-type Subnet = { readonly subnet: string };
+type Yaml = ReturnType<typeof parse>;
+type Service = Record<string, Yaml>;
 
 describe('compose.yaml', () => {
   const text = read('compose.yaml');
-  const { services, networks, volumes } = parse(text, { merge: true }) as {
-    services: Record<string, Service>;
-    networks: Record<string, { readonly internal: boolean; readonly ipam?: { readonly config: readonly [Subnet] } }>;
-    volumes: Record<string, unknown>;
-  };
+  const { services, networks, volumes } = parse(text, { merge: true }) as Record<
+    'services' | 'networks' | 'volumes',
+    Record<string, Service>
+  >;
   const gateways = Object.entries(services).filter(([, { build, ports }]) => build && ports);
   const references = [...text.matchAll(/\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g)].map(([, name = '', operator, word]) => ({
     ...{ name, operator, word },
@@ -74,13 +61,13 @@ describe('compose.yaml', () => {
         (_all, variable, kind, word) => values[variable] || (kind === '-' ? word : `no ${variable}`),
       );
     return Object.fromEntries(
-      Object.entries(services[name]?.environment ?? {}).map(([key, value]) => [key, put(value)]),
+      Object.entries<string>(services[name]?.environment ?? {}).map(([key, value]) => [key, put(value)]),
     );
   };
 
   /** What a service waits for. */
   const conditionsOf = (name: string) =>
-    Object.entries(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
+    Object.entries<Yaml>(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
 
   test('reads variables that .env.example has, with their defaults; it requires those that have none', () => {
     const used = references.filter(({ name }) => ![...NAMES, ...STANDARD].includes(name));
@@ -237,7 +224,8 @@ describe('compose.yaml', () => {
     });
 
     test('makes a cluster of all nodes, by names that only their own network has', () => {
-      const statements = services['citus-cluster']?.command?.filter((word) => word.startsWith('--command=')) ?? [];
+      const statements =
+        services['citus-cluster']?.command?.filter((word: string) => word.startsWith('--command=')) ?? [];
       const [coordinator, ...workers] = aliases;
       expect(statements).toEqual([
         `--command=select citus_set_coordinator_host('${coordinator}')`,
@@ -271,41 +259,17 @@ function networksOf({ networks = ['default'] }: Service): string[] {
   return Array.isArray(networks) ? networks : Object.keys(networks);
 }
 
-type Probe = { readonly httpGet: { readonly path: string; readonly port: string } };
-type Container = {
-  readonly image: string;
-  readonly command?: readonly string[];
-  readonly env: readonly { readonly name: string; readonly value?: string }[];
-  readonly ports: readonly { readonly name: string; readonly containerPort: number }[];
-  readonly startupProbe: Probe;
-  readonly readinessProbe: Probe;
-  readonly livenessProbe: Probe;
-};
-type Pod = { readonly terminationGracePeriodSeconds: number; readonly containers: readonly [Container] };
-type Labels = Readonly<Record<string, string>>;
-type Resource = {
-  readonly kind: string;
-  readonly spec: {
-    readonly selector: Labels & { readonly matchLabels: Labels };
-    readonly ports: readonly { readonly targetPort: string }[];
-    readonly podSelector: { readonly matchLabels: Labels };
-    readonly template: { readonly metadata: { readonly labels: Labels }; readonly spec: Pod };
-  };
-};
-
 describe('kubernetes.yaml', () => {
-  const resources = parseAllDocuments(read('scripts/deploy/kubernetes.yaml')).map(
-    (document) => document.toJS() as Resource,
-  );
-  const specOf = (name: string) => resources.find(({ kind }) => kind === name)?.spec as Resource['spec'];
+  const resources = parseAllDocuments(read('scripts/deploy/kubernetes.yaml')).map((document) => document.toJS());
+  const specOf = (name: string) => resources.find(({ kind }) => kind === name)?.spec;
   const [job, deployment, service] = [specOf('Job'), specOf('Deployment'), specOf('Service')];
   const [budget, policy] = [specOf('PodDisruptionBudget'), specOf('NetworkPolicy')];
   const { metadata, spec: pod } = deployment.template;
   const [container] = pod.containers;
-  const portOf = (name: string) => container.ports.find((port) => port.name === name)?.containerPort;
+  const portOf = (name: string) => container.ports.find((port: Yaml) => port.name === name)?.containerPort;
   const probes = [container.startupProbe, container.readinessProbe, container.livenessProbe];
   const env = Object.fromEntries(
-    container.env.map(({ name, value }) => [name, value ?? 'postgres://user:password@host/name']),
+    container.env.map(({ name, value }: Yaml) => [name, value ?? 'postgres://user:password@host/name']),
   );
   let gateway: TestGateway;
 
@@ -323,7 +287,7 @@ describe('kubernetes.yaml', () => {
   test('names the ports that the gateway listens on', () => {
     const { port, metricsPort } = readConfig(env);
     expect([portOf('http'), portOf('metrics')]).toEqual([port, metricsPort]);
-    expect(service.ports.map(({ targetPort }) => targetPort)).toEqual(['http']);
+    expect(service.ports.map(({ targetPort }: Yaml) => targetPort)).toEqual(['http']);
   });
 
   test.each(probes.map(({ httpGet }) => httpGet))('asks $path, which is served', async ({ path, port }) => {
