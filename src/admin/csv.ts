@@ -2,11 +2,11 @@
 
 import { isAscii, isUtf8 } from 'node:buffer';
 import { type CsvError, parse } from 'csv-parse/sync';
-import { t } from './language.ts';
+import { t, translate } from './language.ts';
 import { CommandError } from './terminal.ts';
 
-/** A record: the number of its first line, and its values, or why reading stops there. */
-export type CsvRecord = { readonly line: number } & ({ readonly cells: string[] } | { readonly problem: string });
+/** A record: the number of its first line, and its values. */
+export type CsvRecord = { readonly line: number; readonly cells: readonly string[] };
 
 const DELIMITERS = [',', ';', '\t'];
 /** A first line that tells Excel the delimiter. */
@@ -15,10 +15,10 @@ const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 const AS_CSV =
   'Save its sheet as CSV: in Excel "File, Save As, CSV UTF-8 (Comma delimited)", in Portuguese "Arquivo, Salvar como, CSV UTF-8 (Delimitado por vírgulas)".';
 
-const PROBLEMS: Readonly<Record<string, () => string>> = {
-  CSV_INVALID_CLOSING_QUOTE: () => t`a value continues after its closing quote; write a quote within a value twice`,
-  INVALID_OPENING_QUOTE: () => t`a quote is in a value that is not quoted; quote the value and write the quote twice`,
-  CSV_QUOTE_NOT_CLOSED: () => t`a quote is not closed`,
+const PROBLEMS: Readonly<Record<string, string>> = {
+  CSV_INVALID_CLOSING_QUOTE: 'a value continues after its closing quote; write a quote within a value twice',
+  INVALID_OPENING_QUOTE: 'a quote is in a value that is not quoted; quote the value and write the quote twice',
+  CSV_QUOTE_NOT_CLOSED: 'a quote is not closed',
 };
 
 /** Signatures of workbooks: zip (.xlsx, .ods) and Microsoft's compound file (.xls). */
@@ -66,8 +66,8 @@ export function findDelimiter(text: string): string {
   return DELIMITERS.reduce((best, delimiter) => (count(delimiter) > count(best) ? delimiter : best));
 }
 
-/** Parses CSV and skips blank records. Malformed quotes end the reading with a record that has the problem. */
-export function readRecords(text: string, delimiter: string): CsvRecord[] {
+/** Parses CSV and skips blank records. Throws CommandError for malformed quotes. */
+export function readRecords(name: string, text: string, delimiter: string): CsvRecord[] {
   const records: CsvRecord[] = [];
   let line = 1;
   const add = (cells: string[]) => {
@@ -86,7 +86,7 @@ export function readRecords(text: string, delimiter: string): CsvRecord[] {
     });
   } catch (error) {
     const { code, message } = error as CsvError;
-    records.push({ line, problem: t`${PROBLEMS[code]?.() ?? message}; the rest was not read` });
+    throw new CommandError(t`${name}, line ${line}: ${translate(PROBLEMS[code] ?? message)}`);
   }
   return records;
 }

@@ -44,10 +44,9 @@ export function describeRepeated(repeated: readonly Erasure[], all: readonly Era
 
 function readList(name: string): Erasure[] {
   if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
-  let cells: string[][] = [];
+  let cells: (readonly string[])[] = [];
   try {
-    const records = readRecords(decode(name, readFileSync(toPath(name)), 'utf-8'), ',');
-    cells = records.map((record) => ('cells' in record ? record.cells : []));
+    cells = readRecords(name, decode(name, readFileSync(toPath(name)), 'utf-8'), ',').map((record) => record.cells);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
   }

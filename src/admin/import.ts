@@ -127,7 +127,7 @@ export async function importSource(
 ): Promise<Imported> {
   const text = decode(name, await read(), options.encoding);
   const delimiter = options.delimiter ?? findDelimiter(text);
-  const [header, ...records] = readRecords(text, delimiter);
+  const [header, ...records] = readRecords(name, text, delimiter);
   const { titles, headers } = readHeader(name, header, table, options);
   const writer = createWriter(db, table, headers, options);
   const lines = records.map((record) => readLine(record, headers, writer, options));
@@ -142,9 +142,8 @@ export async function importSource(
   const imported = { table: table.name, preview, ...counts };
   const bad = lines.flatMap((line) => line.bad);
   if (bad.length === 0) return imported;
-  const isWhole = records.every((record) => 'cells' in record);
-  if (options.problems && isWhole) await writeProblems(options.problems, titles, records, bad, delimiter);
-  throw toError(imported, bad, options, isWhole);
+  if (options.problems) await writeProblems(options.problems, titles, records, bad, delimiter);
+  throw toError(imported, bad, options);
 }
 
 /** Writes the file again, with a column of each line's problems, which an import ignores. */
@@ -162,10 +161,9 @@ async function writeProblems(
     const padded = titles.map((_title, index) => cells[index] ?? '').concat(cells.slice(titles.length));
     return [...(before < 0 ? padded : padded.toSpliced(before, 1)), problems];
   };
-  const rows = records.map((record) => {
-    const cells = 'cells' in record ? record.cells : [];
+  const rows = records.map(({ line, cells }) => {
     const misfit = titles.length === cells.length ? [] : [translate(MISFIT)];
-    return toRow(cells, [...misfit, ...(found.get(record.line) ?? []).map(describeBad)].join('; '));
+    return toRow(cells, [...misfit, ...(found.get(line) ?? []).map(describeBad)].join('; '));
   });
   // Without a byte order mark Excel assumes the system's legacy encoding.
   const text = `\ufeff${toCsv([toRow(titles, translate(PROBLEMS)), ...rows], delimiter)}`;
@@ -188,7 +186,6 @@ function readHeader(
   if (!header) throw new CommandError(t`${name} is empty: expected CSV with a header`, hint);
   const fail = (mistakes: readonly string[], more = '') =>
     new CommandError(t`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
-  if ('problem' in header) throw fail([header.problem]);
   if (header.cells.length > MAX_COLUMNS) throw fail([t`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
   const { headers, mistakes, hasUnknown } = readTitles(titles, columns, options);
@@ -203,14 +200,14 @@ function readHeader(
 }
 
 function readLine(
-  { line, ...record }: CsvRecord,
+  { line, cells }: CsvRecord,
   headers: readonly Header[],
   writer: Writer,
   { ignoreUnknown }: ImportOptions,
 ): Line {
-  const problem = 'problem' in record ? record.problem : findMisfit(record.cells, headers, ignoreUnknown);
-  if ('cells' in record && problem === undefined) return writer.read(line, record.cells);
-  return { line, texts: [], fields: {}, bad: [{ line, field: null, value: null, message: problem ?? '' }] };
+  const message = findMisfit(cells, headers, ignoreUnknown);
+  if (message === undefined) return writer.read(line, cells);
+  return { line, texts: [], fields: {}, bad: [{ line, field: null, value: null, message }] };
 }
 
 /** Why a line does not fit the header; undefined if it does. */
@@ -227,16 +224,15 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
 }
 
 function toPreview(file: string, headers: readonly Header[], records: readonly CsvRecord[]): Preview {
-  const lines = records.filter((record) => 'cells' in record);
   const columns = headers.map(({ title, column }, index) => {
-    const texts = lines.map(({ cells }) => cells[index] ?? '');
+    const texts = records.map(({ cells }) => cells[index] ?? '');
     return {
       title,
       column: column?.name ?? null,
       values: texts.map((text) => (column ? toValue(text, column) : text)),
     };
   });
-  return { file, lines: lines.map(({ line }) => line), columns };
+  return { file, lines: records.map(({ line }) => line), columns };
 }
 
 function describePreview({ file, lines, columns }: Preview): string {
@@ -254,17 +250,14 @@ function toError(
   { preview, table, created, updated, skipped, existing }: Imported,
   lines: readonly BadLine[],
   options: ImportOptions,
-  isWhole: boolean,
 ): CommandError {
   const { dryRun, problems } = options;
   const count = new Set(lines.map(({ line }) => line)).size;
   const all = created + updated + skipped + existing;
   const error = t`Nothing was imported from ${preview.file}; bad lines: ${count} of ${all}`;
-  const correct = !problems
-    ? translate(CORRECT)
-    : isWhole
-      ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
-      : t`${problems} was not written, because the rest of ${preview.file} was not read: correct its last bad line first.`;
+  const correct = problems
+    ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
+    : translate(CORRECT);
   const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [translate(EXISTING)] : [])].join('\n');
   if (!dryRun) return new CommandError(error, hint, { lines });
   return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);

@@ -271,8 +271,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
     "Diga o que é uma coluna com --map 'Nome dela=coluna', ou ignore o que é desconhecido com --ignore-unknown.",
   '{0} has all lines, with what is wrong with each: correct it, and import it with: {1}':
     '{0} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: {1}',
-  '{0} was not written, because the rest of {1} was not read: correct its last bad line first.':
-    '{0} não foi gravado, porque o resto de {1} não foi lido: corrija primeiro a última linha com erro.',
   'Created: {0}.': 'Criados: {0}.',
   'Updated: {0}.': 'Corrigidos: {0}.',
   'Skipped: {0}.': 'Ignorados: {0}.',
@@ -284,7 +282,6 @@ export const PORTUGUESE: Readonly<Record<string, string>> = {
   'a quote is in a value that is not quoted; quote the value and write the quote twice':
     'há aspas em um valor que não está entre aspas; ponha o valor entre aspas e escreva as aspas duas vezes',
   'a quote is not closed': 'as aspas não foram fechadas',
-  '{0}; the rest was not read': '{0}; o resto não foi lido',
   'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.':
     'Salve o arquivo em UTF-8, ou informe a codificação: a do Excel é --encoding windows-1252.',
   '{0}, line {1}: not {2}; nothing was imported': '{0}, linha {1}: não é {2}; nada foi importado',
