@@ -11,17 +11,17 @@ import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
 import { toKeys } from './data.ts';
 import { measure } from './measure.ts';
 import { checkAgreement, openWorld, type Peer, TITLES } from './peers.ts';
-import { toConnections, toMarkdown, toPlace, toRange, toSpread } from './report.ts';
+import { toMarkdown, toPlace, toRange, toSpread } from './report.ts';
 import { LAYERS, NATIVE, NODE, toShares } from './shares.ts';
 import { requireWrk } from './wrk.ts';
 
 type Options = { readonly case: CaseId; readonly rounds: number; readonly seconds: number };
 
 const SIZE = { tenants: 20, students: 1_000 };
-const CONNECTIONS = [32, 8];
+const CONNECTIONS = 32;
+const WHOLE = 'user and system';
 /** Requests before the first measurement, until the JavaScript is compiled. */
 const WARM_UP = 10_000;
-const OWN = 'own cost';
 
 /** Profiles a peer under a load. */
 async function profile({ pid }: Peer, file: string, load: () => Promise<unknown>): Promise<Map<string, number>> {
@@ -43,59 +43,41 @@ async function measureLayers({ rounds, seconds, ...options }: Options, cleanup: 
   const only = ['node-store', 'gateway-postgres'] as const;
   const { peers, version } = await openWorld(cleanup, { ...SIZE, only }, ['--import', profiler]);
   await checkAgreement(peers, case_, SIZE.tenants);
-  const load = (peer: Peer, connections: number) => peer.load(case_, keys, { connections, seconds, signal });
+  const load = (peer: Peer) => peer.load(case_, keys, { connections: CONNECTIONS, seconds, signal });
   for (const peer of peers) {
-    for (let sent = 0; sent < WARM_UP; ) sent += (await load(peer, CONNECTIONS[0] ?? 1)).requests;
+    for (let sent = 0; sent < WARM_UP; ) sent += (await load(peer)).requests;
   }
 
-  /** A column for each peer and number of connections, with the values of all rounds by row. */
-  const columns = CONNECTIONS.flatMap((connections) =>
-    peers.map((peer) => ({ peer, connections, values: new Map<string, number[]>() })),
-  );
+  /** The processor time of each layer in all rounds, by peer. */
+  const times = peers.map((): Map<string, number[]> => new Map());
   for (let round = 1; round <= rounds; round += 1) {
-    let [base, whole] = [Number.NaN, Number.NaN];
-    for (const { peer, connections, values } of columns) {
-      console.error(`round ${round} of ${rounds}: ${TITLES[peer.id]}, ${toConnections(connections)}`);
-      const add = (name: string, value: number) => values.set(name, [...(values.get(name) ?? []), value]);
-      const step = { round, case: case_, connections, peers };
-      const { rate, cpu = { user: Number.NaN, system: Number.NaN } } = await measure(peer, step, () =>
-        load(peer, connections),
-      );
-      [base, whole] = [whole, cpu.user + cpu.system];
-      add('requests/s', rate);
-      add('user', cpu.user);
-      add('system', cpu.system);
-      // The previous column is the bare server's.
-      if (peer !== peers[0]) add(OWN, whole - base);
-      for (const [layer, share] of await profile(peer, file, () => load(peer, connections))) add(layer, share * whole);
+    for (const [n, peer] of peers.entries()) {
+      console.error(`round ${round} of ${rounds}: ${TITLES[peer.id]}`);
+      const step = { round, case: case_, connections: CONNECTIONS, peers };
+      const { cpu = { user: Number.NaN, system: Number.NaN } } = await measure(peer, step, () => load(peer));
+      const whole = cpu.user + cpu.system;
+      for (const [layer, share] of new Map([[WHOLE, 1], ...(await profile(peer, file, () => load(peer)))])) {
+        times[n]?.set(layer, [...(times[n].get(layer) ?? []), share * whole]);
+      }
       signal.throwIfAborted();
     }
   }
 
-  const names = new Set(columns.flatMap(({ values }) => [...values.keys()]));
-  const order = [
-    'requests/s',
-    'user',
-    'system',
-    OWN,
-    ...LAYERS.map(([layer]) => layer),
-    NODE,
-    ...Object.values(NATIVE),
-  ];
-  const rows = [...new Set(order).intersection(names), ...names.difference(new Set(order))].map((name) => [
+  const names = new Set(times.flatMap((values) => [...values.keys()]));
+  const order = new Set([WHOLE, ...LAYERS.map(([layer]) => layer), NODE, ...Object.values(NATIVE)]);
+  const rows = [...order.intersection(names), ...names.difference(order)].map((name) => [
     name,
-    ...columns.map(({ values }) => toRange(toSpread(values.get(name) ?? []))),
+    ...times.map((values) => toRange(toSpread(values.get(name) ?? []))),
   ]);
-  const head = columns.map(({ peer, connections }) => `${TITLES[peer.id]}, ${connections}`);
   console.log(`${toPlace([`Postgres ${version}`, wrk], SIZE)} A measurement takes ${seconds} s.
-Processor time of a ${case_.title} in µs, medians of ${rounds} rounds, minimum and maximum in parentheses. The\nlayers are the parts of user and system time together that a profile shows. The own cost is the gateway's time without the bare server's.\n`);
-  console.log(toMarkdown(['', ...head], rows));
+Processor time of a ${case_.title} in µs with ${CONNECTIONS} connections, user and system, medians of ${rounds} rounds, minimum and
+maximum in parentheses. A profile shows the parts of the layers.\n`);
+  console.log(toMarkdown(['', ...peers.map(({ id }) => TITLES[id])], rows));
 }
 
 const HELP = `
-It measures the store behind a bare node:http server and the whole gateway, one after the other; the difference is the gateway's
-own cost. A profile divides the gateway's time into its layers. Processor time varies less than throughput on a busy machine. It
-needs Linux, and wrk (Debian: apt-get install wrk).`;
+It measures the store behind a bare node:http server and the whole gateway, one after the other. A profile divides their time into
+layers. Processor time varies less than throughput on a busy machine. It needs Linux, and wrk (Debian: apt-get install wrk).`;
 
 await new Command('npm run bench:layers --')
   .description("Measures the processor time of each of the gateway's layers.")
