@@ -176,7 +176,8 @@ describe('where the locale is Portuguese', () => {
     'key permit x --all --permission x':
       "a opção '--permission <FUNCTION...>' não pode ser usada com a opção '--all'\nVeja --help.",
     [`key list --tenant ${NOBODY}`]: `não há o tenant ${NOBODY}\n\`npm run admin -- tenant list\` mostra todos.`,
-    [`show alunos nada --tenant ${AURORA}`]: `o tenant não tem nada em alunos\nInforme um registro pelo id ou email: npm run admin -- find alunos TEXTO --tenant ${AURORA}`,
+    [`show alunos nada --tenant ${AURORA}`]:
+      'o tenant não tem nada em alunos\nInforme um registro pelo id ou email: npm run admin -- find alunos TEXTO --tenant a0000000-0000-4000-8000-000000000000',
     [`update alunos ${EMAIL} --tenant ${AURORA} --set nome= data_nascimento=31/2/1990 email=x`]:
       'nome: Preencha este campo\ndata_nascimento "31/2/1990": Informe uma data que exista, como AAAA-MM-DD ou DD/MM/AAAA\nemail "x": Informe um e-mail válido\nNada foi mudado.',
   };

@@ -65,7 +65,8 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
     create domain private.quando as date;
     create domain private.dia as private.quando;
     create domain private.apelido as varchar(5);
-    ${createTable('eventos', 'nome varchar(10) not null, apelido private.apelido, inicio timestamp, fim timestamptz(0), dia private.dia')}`);
+    ${createTable('eventos', 'nome varchar(10) not null, apelido private.apelido, inicio timestamp')}
+    alter table private.eventos add fim timestamptz(0), add dia private.dia`);
   const importing = (...lines: string[]) =>
     ofAurora('import', 'eventos', write(['nome,apelido,inicio,fim,dia', ...lines].join('\n')));
   const bad = await importing('Corrida 10 km,Correr,13/13/2024,ontem,31/02/2024', 'Ioga,,2024-05-01T09:30:00Z,,');
@@ -91,7 +92,8 @@ test('a column has the default of its domain, and takes no null if that takes no
     create domain private.preco as numeric(5, 2) not null default 10;
     create domain private.nota as private.preco;
     create domain private.codigo as text not null check (char_length(value) <= 10);
-    ${createTable('tarifas', 'codigo private.codigo, moeda private.moeda, preco private.preco, nota private.nota, extra private.preco default 1')}`);
+    ${createTable('tarifas', 'codigo private.codigo, moeda private.moeda, preco private.preco')}
+    alter table private.tarifas add nota private.nota, add extra private.preco default 1`);
   const file = write('codigo,moeda,preco,nota,extra\na,,,,\nb,USD,20,30,2\n');
   expect(await ofAurora('import', 'tarifas', file)).toMatchObject({ code: 0, errors: '' });
   const read = 'select codigo, moeda, preco::text, nota::text, extra::text from private.tarifas order by codigo';

@@ -5,7 +5,7 @@ import { AURORA, BOSQUE, useAdmin } from '../helpers/admin.ts';
 const NAME = 'wms_demo_aur';
 const ID = 'a9000000-0000-4000-8000-000000000001';
 
-const { admin, printed, rows } = useAdmin();
+const { admin, json, printed, rows } = useAdmin();
 const { day: today } = createCalendar('America/Sao_Paulo', Date.now)();
 const daysAgo = (days: number) => new Date(Date.parse(today) - days * 86_400_000).toISOString().slice(0, 10);
 
@@ -31,24 +31,18 @@ ${daysAgo(1)}  ${'█'.repeat(24)}                            50
 ${today}  ${'█'.repeat(50)}  105
 `,
   );
-  expect(await printed('key', 'usage', ID, '--days', '1', '--json')).toBe(
-    `${JSON.stringify(
-      [
-        { class: '2xx', calls: 100 },
-        { class: '429', calls: 5 },
-      ].map(({ class: name, calls }) => ({
-        day: today,
-        key_id: ID,
-        prefix: NAME,
-        name: 'Aurora',
-        tenant_id: AURORA,
-        tenant: 'Academia Aurora',
-        operation: 'listarAlunos',
-        class: name,
-        calls,
-      })),
-    )}\n`,
-  );
+  const ofToday = {
+    day: today,
+    key_id: ID,
+    prefix: NAME,
+    name: 'Aurora',
+    tenant_id: AURORA,
+    tenant: 'Academia Aurora',
+  };
+  expect(await json(['key', 'usage', ID, '--days', '1'])).toEqual([
+    { ...ofToday, operation: 'listarAlunos', class: '2xx', calls: 100 },
+    { ...ofToday, operation: 'listarAlunos', class: '429', calls: 5 },
+  ]);
   expect(await printed('key', 'usage', 'wms_demo_lei')).toBe('There were no calls in the last 30 days.\n');
 });
 
@@ -74,16 +68,10 @@ test('a key has its own limits, or those of its tenant, or none', async () => {
   expect(await limit('key', 'limit', NAME, ...own)).toBe(
     '600 calls a minute (100 at once), 100000 calls a day, and 2000000 calls a month.\n',
   );
-  expect(JSON.parse(await printed('key', 'limit', NAME, '--none', '--json'))).toEqual({
-    id: ID,
-    prefix: NAME,
-    limits: {},
-    are_own: true,
-  });
-  expect(JSON.parse(await printed('key', 'limit', NAME, '--default', '--json'))).toMatchObject({
-    limits: { per_minute: 60 },
-    are_own: false,
-  });
+  const ownNone = { id: ID, prefix: NAME, limits: {}, are_own: true };
+  expect(await json(['key', 'limit', NAME, '--none'])).toEqual(ownNone);
+  const ofTenant = { limits: { per_minute: 60 }, are_own: false };
+  expect(await json(['key', 'limit', NAME, '--default'])).toMatchObject(ofTenant);
   expect(await limit('tenant', 'limit', AURORA, '--none')).toBe('any number of calls.\n');
   expect(await admin(['key', 'limit', NAME, '--burst', '5'])).toMatchObject({
     code: 1,
