@@ -10,10 +10,9 @@ import { Pool } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
 import { Primary } from '../../src/cluster/primary.ts';
-import { divide, readNumber, toArgument, toShare } from '../../src/cluster/protocol.ts';
+import { divide, toShare } from '../../src/cluster/protocol.ts';
 import { readConfig } from '../../src/config.ts';
 import { toPaths } from '../../src/store/embedded/folder.ts';
-import { createGroupMetrics, createMetrics } from '../../src/telemetry/metrics.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
@@ -510,11 +509,6 @@ describe('a replacement', () => {
 });
 
 describe('a place', () => {
-  test('is told in an argument', () => {
-    expect(readNumber(['node', 'main.ts', toArgument({ number: 2, of: 3 })])).toEqual({ number: 2, of: 3 });
-    expect(() => readNumber(['node', 'main.ts'])).toThrow('--worker=<number>/<count>');
-  });
-
   test.each([
     [10, 3, [4, 3, 3]],
     [2, 2, [1, 1]],
@@ -541,29 +535,4 @@ test('a channel asks nothing of a process that has ended', async () => {
   end.emit('disconnect');
   await expect(before).rejects.toThrow('the other process has ended');
   await expect(ask({}, 60_000)).rejects.toThrow('the other process has ended');
-});
-
-test('the metrics of a group are those of each worker, of which one that does not answer is not ready', async () => {
-  const metrics = createMetrics(1);
-  metrics.observe({
-    readLoad: () => ({ running: 1, waiting: 0, open: 2, idle: 1 }),
-    readSockets: () => ({ open: 1, refused: 0, unread: 0 }),
-    isReady: async () => true,
-  });
-  const group = createGroupMetrics(() => [metrics.readFigures(), Promise.reject(new Error('late'))]);
-  expect(group.contentType).toBe('text/plain; version=0.0.4; charset=utf-8');
-  const text = await group.read();
-  const linesOf = (name: string) => text.split('\n').filter((line) => line.includes(name));
-  expect(linesOf('gateway_ready')).toEqual([
-    '# HELP gateway_ready Whether /readyz answers 200',
-    '# TYPE gateway_ready gauge',
-    'gateway_ready{worker="1"} 1',
-    'gateway_ready{worker="2"} 0',
-  ]);
-  expect(linesOf('gateway_store_connections{')).toEqual([
-    'gateway_store_connections{state="used",worker="1"} 1',
-    'gateway_store_connections{state="idle",worker="1"} 1',
-  ]);
-  const processes = linesOf('process_start_time_seconds{').map((line) => /worker="(.*)"/.exec(line)?.[1]);
-  expect(processes).toEqual(['1', 'primary']);
 });

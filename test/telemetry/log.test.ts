@@ -258,11 +258,6 @@ describe('the one line of a request', () => {
 describe('the bytes of an answer', () => {
   const request = (target: string, id: string, more = '') =>
     `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${DEMO_KEY}\r\nX-Request-Id: ${id}\r\n${more}\r\n`;
-  const bytesOf = async (id: string) => {
-    const lines = await readLines(id);
-    expect(lines).toHaveLength(1);
-    return lines[0]?.responseBytes;
-  };
   /** What each answer alone takes; nothing in them changes its length. */
   const measure = async (target: string) => {
     const id = newId();
@@ -271,19 +266,6 @@ describe('the bytes of an answer', () => {
     // What Node adds where a connection goes on.
     return alone + 'Keep-Alive: timeout=75\r\n'.length;
   };
-
-  test('are counted per answer on a reused connection', async () => {
-    const [first, second] = [newId(), newId()];
-    const connection = await openRaw(gateway.origin);
-    connection.socket.write(request('/v1/alunos?limit=50', first));
-    await gateway.line(({ requestId }) => requestId === first);
-    connection.socket.write(request('/v1/academias?limit=1', second));
-    await gateway.line(({ requestId }) => requestId === second);
-    connection.socket.destroy();
-    const [long, short] = [await measure('/v1/alunos?limit=50'), await measure('/v1/academias?limit=1')];
-    expect(await bytesOf(first)).toBe(long);
-    expect(await bytesOf(second)).toBe(short);
-  });
 
   test('are counted per answer for pipelined requests', async () => {
     const sent = [newId(), newId(), newId(), newId()];
