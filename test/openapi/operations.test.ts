@@ -33,36 +33,6 @@ function withPath(path: string): OpenAPIV3.Document {
 
 const parameter = (schema: object) => ({ name: 'x', in: 'query', schema }) as never;
 
-// The page docs/openapi-support.md has what else is refused, and support.test.ts tests its rows.
-test.each<[string, OpenAPIV3.Document, RegExp]>([
-  [
-    'with a parameter that is an array of anything',
-    changed((o) => o.parameters?.push(parameter({ type: 'array', items: {} }))),
-    /parameter x in query must be a string, integer, number or boolean, or an array of one of them/,
-  ],
-  [
-    'with a link to a place that it does not have',
-    changed((o) => {
-      o.responses['200'] = { description: 'x', links: { self: { operationRef: '#/paths/~1nothing/get' } } };
-    }),
-    /the link self refers to #\/paths\/~1nothing\/get, which the document does not have/,
-  ],
-  [
-    'with a mapping to no schema',
-    changed((o) =>
-      o.parameters?.push(parameter({ type: 'string', discriminator: { propertyName: 'a', mapping: { b: 'C' } } })),
-    ),
-    /the reference #\/components\/schemas\/C leads to nothing/,
-  ],
-  [
-    'whose path is indented too far',
-    { ...document, paths: { ...document.paths, '/academias': { '/salas': {} } as OpenAPIV3.PathItemObject } },
-    /^\/academias: \/salas is at \/academias instead of under paths: /,
-  ],
-])('refuses a document %s', async (_what, broken, message) => {
-  await expect(compile(broken)).rejects.toThrow(message);
-});
-
 const A = { type: 'object', properties: { a: {} } };
 test.each([
   [A, 'row'],
