@@ -75,7 +75,7 @@ export function visit(document: object, onNode: (kind: Kind, node: Node, place: 
   walk('document', document, []);
 }
 
-/** Copies an object of a document, and maps its children, each with its place in the object. A list or map that is a reference stays unchanged. */
+/** Copies an object of a document, and maps its children, each with its place in it. A list or map that is a reference stays. */
 export function mapChildren(
   kind: Kind,
   node: Node,

@@ -182,7 +182,8 @@ test.each([
 
 const NO_VALUE = 'leave no valid value: correct one of the two';
 const bodyOf = (schema: string) =>
-  `{ post: { operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: ${schema} } } }, responses: { '204': { description: '' } } } }`;
+  `{ post: { operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: ${schema} } } },
+    responses: { '204': { description: '' } } } }`;
 const photo = (value: string) =>
   bodyOf(`{ type: object, additionalProperties: false, properties: { p_photo: { format: byte, default: ${value} } } }`);
 
