@@ -39,7 +39,10 @@ export function compareContract(args: readonly string[], { folder, print, printE
       return 0;
     }
     const document = readDocument('', (path) => readFileSync(join(folder, path), 'utf8'));
-    const changes = findChanges(readRevision(folder, revision), document);
+    const released = readDocument(`${revision}:`, (path) =>
+      git(folder, 'show', '--end-of-options', `${revision}:./${path}`),
+    );
+    const changes = findChanges(released, document);
     const breaking = changes.filter(({ isBreaking }) => isBreaking);
     const next = readNextRelease(folder);
     const announced = breaking.filter(({ line }) => next.includes(`\`${line.replace('breaking: ', '')}\``));
@@ -59,19 +62,6 @@ function findRelease(folder: string): string | undefined {
     return git(folder, 'describe', '--tags', '--match', RELEASES, '--abbrev=0').trim();
   } catch {
     return undefined;
-  }
-}
-
-function readRevision(folder: string, revision: string): OpenAPIV3.Document {
-  const commit = findCommit(folder, revision);
-  return readDocument(`${revision}:`, (path) => git(folder, 'show', `${commit}:./${path}`));
-}
-
-function findCommit(folder: string, revision: string): string {
-  try {
-    return git(folder, 'rev-parse', '--verify', '--end-of-options', `${revision}^{commit}`).trim();
-  } catch (error) {
-    throw new Error(`${revision} is not a revision of this repository: ${(error as Error).message}`);
   }
 }
 
