@@ -71,10 +71,11 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     return toDifference(isDefault ? before !== undefined : isNarrower, before, after);
   }
 
-  function compareMaps(use: Use, keyword: string, { [keyword]: before = {} }: Node, other: Node): Difference[] {
-    const [one, { [keyword]: after = {} }] = [before as Record<string, Schema>, other];
-    return namesOf(one, after as object).flatMap((name) => {
-      const [from, to] = [one[name], (after as Record<string, Schema>)[name]];
+  function compareMaps(use: Use, keyword: string, one: Node, other: Node): Difference[] {
+    const mapOf = (node: Node) => (node[keyword] ?? {}) as Readonly<Record<string, Schema>>;
+    const [before, after] = [mapOf(one), mapOf(other)];
+    return namesOf(before, after).flatMap((name) => {
+      const [from, to] = [before[name], after[name]];
       if (from && to) return below(name, compare(use, from, to));
       const isNarrower = keyword === 'properties' ? isRefused(name, from !== undefined, other) : to !== undefined;
       return below(name, toDifference(use === 'request' ? isNarrower : to === undefined, from, to));
@@ -93,12 +94,9 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     const toBreaking = (isNarrower: boolean) => isNarrower === (use === 'request');
     return [
       ...gone.flatMap((one, index) => {
-        const isChanged = index < replaced;
         const removed = toDifference(toBreaking(hasMore(after)), one, undefined);
-        return below(
-          `${before.indexOf(one)}`,
-          isChanged ? compare(use, one as Schema, added[index] as Schema) : removed,
-        );
+        const found = index < replaced ? compare(use, one as Schema, added[index] as Schema) : removed;
+        return below(`${before.indexOf(one)}`, found);
       }),
       ...added.slice(replaced).flatMap((other) => {
         return below(`${after.indexOf(other)}`, toDifference(toBreaking(!hasMore(before)), undefined, other));

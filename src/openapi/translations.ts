@@ -44,18 +44,18 @@ export function toTextsFile(documentFile: string): string {
 export function readTexts(documentFile: string): Translations {
   const file = toTextsFile(documentFile);
   if (!existsSync(file)) return new Map();
-  const pairs = parseTexts(file);
-  const mistakes = pairs.flatMap((pair, index) => (isPair(pair) ? [] : [{ text: describePair(file, pair, index) }]));
+  const name = basename(file);
+  const pairs = parseText(readText(file, name), name) ?? [];
+  if (!Array.isArray(pairs)) {
+    throw new DocumentError([{ text: `${name} must be a list of texts, each with en and pt-BR` }]);
+  }
+  const mistakes = pairs.flatMap((pair, index) => {
+    const text = `${name}: text ${index + 1} must have en and pt-BR alone, each a string; it is ${JSON.stringify(pair)}`;
+    return isPair(pair) ? [] : [{ text }];
+  });
   if (mistakes.length > 0) throw new DocumentError(mistakes);
   const translated = pairs.filter(isPair).filter((pair) => pair['pt-BR'].trim() !== '');
   return new Map(translated.map((pair) => [toLine(pair.en), pair['pt-BR'].trim()]));
-}
-
-function parseTexts(file: string): unknown[] {
-  const name = basename(file);
-  const pairs = parseText(readText(file, name), name) ?? [];
-  if (Array.isArray(pairs)) return pairs;
-  throw new DocumentError([{ text: `${name} must be a list of texts, each with en and pt-BR` }]);
 }
 
 type Pair = { readonly en: string; readonly 'pt-BR': string };
@@ -63,10 +63,6 @@ type Pair = { readonly en: string; readonly 'pt-BR': string };
 function isPair(pair: unknown): pair is Pair {
   if (!isJsonObject(pair) || Object.keys(pair).length !== 2) return false;
   return typeof pair.en === 'string' && typeof pair['pt-BR'] === 'string';
-}
-
-function describePair(file: string, pair: unknown, index: number): string {
-  return `${basename(file)}: text ${index + 1} must have en and pt-BR alone, each a string; it is ${JSON.stringify(pair)}`;
 }
 
 function toLine(text: string): string {

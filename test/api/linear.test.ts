@@ -100,58 +100,55 @@ function fillDistinct(size: number, separator: string, toText: (number: string) 
   return Array.from({ length: count }, (_, index) => toText((index + 46_656).toString(36).slice(1))).join(separator);
 }
 
-/** An input by name, the status of the answer, the limit, and the request that has so many bytes of the input. */
-type Row = readonly [name: string, status: number, limit: number, toRequest: (size: number) => string];
+/** An input by name, the status of the answer, and the request that has so many bytes of the input. */
+type Row = readonly [name: string, status: number, toRequest: (size: number) => string];
 
-const requests: readonly Row[] = [
-  ['a long segment', 404, HEAD, (size) => get(`/v1/${fill(size, 'a')}`)],
-  ['many segments', 404, HEAD, (size) => get(`/v1${fill(size, '/a')}`)],
+const heads: readonly Row[] = [
+  ['a long segment', 404, (size) => get(`/v1/${fill(size, 'a')}`)],
+  ['many segments', 404, (size) => get(`/v1${fill(size, '/a')}`)],
   // One letter less than the log hides.
-  ['segments that are almost keys', 404, HEAD, (size) => get(`/v1${fill(size, `/${'a'.repeat(23)}`)}`)],
-  ['an encoded path', 404, HEAD, (size) => get(`/v1${fill(size, '/%C3%A9')}`)],
-  ['a path below /docs', 404, HEAD, (size) => get(`/docs${fill(size, '/%41')}`)],
-  ['a whole URL as the target', 404, HEAD, (size) => get(`http://${fill(size, 'a.')}/v1/a`)],
-  ['a path parameter', 200, HEAD, (size) => get(`/v1/one/${fill(size, 'a')}`)],
-  ['an encoded path parameter', 200, HEAD, (size) => get(`/v1/one/${fill(size, '%C3%A9')}`)],
-  ['path parameters between literals', 404, HEAD, (size) => get(`/v1/rooms/${fill(size, 'a/seats/')}`)],
+  ['segments that are almost keys', 404, (size) => get(`/v1${fill(size, `/${'a'.repeat(23)}`)}`)],
+  ['an encoded path', 404, (size) => get(`/v1${fill(size, '/%C3%A9')}`)],
+  ['a path below /docs', 404, (size) => get(`/docs${fill(size, '/%41')}`)],
+  ['a whole URL as the target', 404, (size) => get(`http://${fill(size, 'a.')}/v1/a`)],
+  ['a path parameter', 200, (size) => get(`/v1/one/${fill(size, 'a')}`)],
+  ['an encoded path parameter', 200, (size) => get(`/v1/one/${fill(size, '%C3%A9')}`)],
+  ['path parameters between literals', 404, (size) => get(`/v1/rooms/${fill(size, 'a/seats/')}`)],
 
-  ['query names', 422, HEAD, (size) => get(`/v1/alunos?${fillDistinct(size, '&', (n) => n)}`)],
-  ['encoded query names', 422, HEAD, (size) => get(`/v1/alunos?${fillDistinct(size, '&', (n) => `+%41${n}`)}`)],
-  ['a repeated query name', 422, HEAD, (size) => get(`/v1/alunos?${fill(size, 'a&')}`)],
-  ['a repeated parameter', 422, HEAD, (size) => get(`/v1/alunos?${fill(size, 'nome=a&')}`)],
-  ['a query value', 422, HEAD, (size) => get(`/v1/alunos?id_personal=${fill(size, 'a')}`)],
-  ['an encoded query value', 422, HEAD, (size) => get(`/v1/alunos?nome=${fill(size, '%C3%A9')}`)],
-  ['a long number in the query', 422, HEAD, (size) => get(`/v1/alunos?limit=${fill(size, '9')}`)],
-  ['the query of a health check', 200, HEAD, (size) => get(`/healthz?${fill(size, 'a&')}`)],
+  ['query names', 422, (size) => get(`/v1/alunos?${fillDistinct(size, '&', (n) => n)}`)],
+  ['encoded query names', 422, (size) => get(`/v1/alunos?${fillDistinct(size, '&', (n) => `+%41${n}`)}`)],
+  ['a repeated query name', 422, (size) => get(`/v1/alunos?${fill(size, 'a&')}`)],
+  ['a repeated parameter', 422, (size) => get(`/v1/alunos?${fill(size, 'nome=a&')}`)],
+  ['a query value', 422, (size) => get(`/v1/alunos?id_personal=${fill(size, 'a')}`)],
+  ['an encoded query value', 422, (size) => get(`/v1/alunos?nome=${fill(size, '%C3%A9')}`)],
+  ['a long number in the query', 422, (size) => get(`/v1/alunos?limit=${fill(size, '9')}`)],
+  ['the query of a health check', 200, (size) => get(`/healthz?${fill(size, 'a&')}`)],
 
-  ['X-Api-Key', 200, HEAD, (size) => get('/v1/alunos', { 'X-Api-Key': fill(size, 'k') })],
-  ['X-Api-Key in UTF-8', 200, HEAD, (size) => get('/v1/alunos', { 'X-Api-Key': fill(size, '\xc3\xa9') })],
-  ['X-Request-Id', 200, HEAD, (size) => get('/v1/alunos', { 'X-Request-Id': fill(size, 'a') })],
-  ['traceparent', 200, HEAD, (size) => get('/v1/alunos', { traceparent: `00-${fill(size, '0')}` })],
-  ['X-Forwarded-For', 200, HEAD, (size) => get('/v1/alunos', { 'X-Forwarded-For': fill(size, '1,') })],
-  ['a forwarded address', 200, HEAD, (size) => get('/v1/alunos', { 'X-Forwarded-For': `[${fill(size, '1:')},1` })],
-  ['Host', 200, HEAD, (size) => get('/v1/alunos', { Host: fill(size, 'a.') })],
-  ['Expect', 417, HEAD, (size) => get('/v1/alunos', { Expect: fill(size, '100-continue') })],
-  ['Origin', 200, HEAD, (size) => get('/v1/alunos', { Origin: `https://${fill(size, 'a.')}` })],
-  ['If-None-Match', 200, HEAD, (size) => get('/v1/alunos', { 'If-None-Match': fill(size, 'W/ ,') })],
-  ['Accept-Encoding', 200, HEAD, (size) => get('/v1/alunos', { 'Accept-Encoding': fill(size, 'br;q=0,') })],
+  ['X-Api-Key', 200, (size) => get('/v1/alunos', { 'X-Api-Key': fill(size, 'k') })],
+  ['X-Api-Key in UTF-8', 200, (size) => get('/v1/alunos', { 'X-Api-Key': fill(size, '\xc3\xa9') })],
+  ['X-Request-Id', 200, (size) => get('/v1/alunos', { 'X-Request-Id': fill(size, 'a') })],
+  ['traceparent', 200, (size) => get('/v1/alunos', { traceparent: `00-${fill(size, '0')}` })],
+  ['X-Forwarded-For', 200, (size) => get('/v1/alunos', { 'X-Forwarded-For': fill(size, '1,') })],
+  ['a forwarded address', 200, (size) => get('/v1/alunos', { 'X-Forwarded-For': `[${fill(size, '1:')},1` })],
+  ['Host', 200, (size) => get('/v1/alunos', { Host: fill(size, 'a.') })],
+  ['Expect', 417, (size) => get('/v1/alunos', { Expect: fill(size, '100-continue') })],
+  ['Origin', 200, (size) => get('/v1/alunos', { Origin: `https://${fill(size, 'a.')}` })],
+  ['If-None-Match', 200, (size) => get('/v1/alunos', { 'If-None-Match': fill(size, 'W/ ,') })],
+  ['Accept-Encoding', 200, (size) => get('/v1/alunos', { 'Accept-Encoding': fill(size, 'br;q=0,') })],
   [
     'Accept-Language',
     422,
-    HEAD,
     (size) => get('/v1/alunos?limit=x', { 'Accept-Language': fillDistinct(size, ',', (n) => `x-${n}`) }),
   ],
   [
     'parameters of a language',
     422,
-    HEAD,
     (size) => get('/v1/alunos?limit=x', { 'Accept-Language': `pt${fill(size, ';q=1')}` }),
   ],
-  ['Idempotency-Key', 422, HEAD, (size) => post('{}', { 'Idempotency-Key': fill(size, 'a') })],
+  ['Idempotency-Key', 422, (size) => post('{}', { 'Idempotency-Key': fill(size, 'a') })],
   [
     'headers that a page asks for',
     204,
-    HEAD,
     (size) =>
       request('OPTIONS', '/v1/alunos', {
         Origin: 'https://panel.example',
@@ -160,63 +157,52 @@ const requests: readonly Row[] = [
       }),
   ],
   // Node takes a thousand.
-  [
-    'headers',
-    200,
-    HEAD,
-    (size) => get('/v1/alunos', { a: `b\r\n${fillDistinct(size, '\r\n', (n) => `${n}: abcdefghi`)}` }),
-  ],
-  ['a repeated header', 200, HEAD, (size) => get('/v1/alunos', { a: `b${fill(size, '\r\na: abcdefghijk')}` })],
+  ['headers', 200, (size) => get('/v1/alunos', { a: `b\r\n${fillDistinct(size, '\r\n', (n) => `${n}: abcdefghi`)}` })],
+  ['a repeated header', 200, (size) => get('/v1/alunos', { a: `b${fill(size, '\r\na: abcdefghijk')}` })],
+];
 
-  ['unknown fields', 422, BODY, (size) => post(`{${fillDistinct(size, ',', (n) => `"${n}":0`)}}`)],
+const bodies: readonly Row[] = [
+  ['unknown fields', 422, (size) => post(`{${fillDistinct(size, ',', (n) => `"${n}":0`)}}`)],
   [
     'unknown fields, answered in Portuguese',
     422,
-    BODY,
     (size) => post(`{${fillDistinct(size, ',', (n) => `"${n}":0`)}}`, { 'Accept-Language': 'pt-BR' }),
   ],
-  ['a repeated field', 422, BODY, (size) => post(`{${fill(size, '"a":0,')}"a":0}`)],
-  ['fields of a nested object', 422, BODY, (size) => post(`{"a":{${fillDistinct(size, ',', (n) => `"${n}":0`)}}}`)],
-  ['nested arrays', 422, BODY, (size) => post(`{"a":${fill(size / 2, '[')}${fill(size / 2, ']')}}`)],
-  ['nested objects', 422, BODY, (size) => post(`{"a":${fill((size * 5) / 6, '{"a":')}0${fill(size / 6, '}')}}`)],
-  ['an array', 422, BODY, (size) => post(`{"a":[${fill(size, '0,')}0]}`)],
-  ['an array of objects', 422, BODY, (size) => post(`{"a":[${fill(size, '{},')}0]}`)],
-  ['a string', 422, BODY, (size) => post(`{"p_nome":"${fill(size, 'a')}"}`)],
-  ['escapes in a string', 422, BODY, (size) => post(`{"p_nome":"${fill(size, '\\n')}"}`)],
-  ['a blank string', 422, BODY, (size) => post(`{"p_nome":"${fill(size, ' ')}"}`)],
-  ['a long number', 422, BODY, (size) => post(`{"p_nome":${fill(size, '9')}}`)],
-  ['an e-mail without @', 422, BODY, (size) => post(`{"p_email":"${fill(size, 'a.')}"}`)],
-  ['an e-mail with many labels', 422, BODY, (size) => post(`{"p_email":"a@${fill(size, 'a.')}!"}`)],
-  ['an e-mail with a long label', 422, BODY, (size) => post(`{"p_email":"a@${fill(size, 'a-')}!"}`)],
+  ['a repeated field', 422, (size) => post(`{${fill(size, '"a":0,')}"a":0}`)],
+  ['fields of a nested object', 422, (size) => post(`{"a":{${fillDistinct(size, ',', (n) => `"${n}":0`)}}}`)],
+  ['nested arrays', 422, (size) => post(`{"a":${fill(size / 2, '[')}${fill(size / 2, ']')}}`)],
+  ['nested objects', 422, (size) => post(`{"a":${fill((size * 5) / 6, '{"a":')}0${fill(size / 6, '}')}}`)],
+  ['an array', 422, (size) => post(`{"a":[${fill(size, '0,')}0]}`)],
+  ['an array of objects', 422, (size) => post(`{"a":[${fill(size, '{},')}0]}`)],
+  ['a string', 422, (size) => post(`{"p_nome":"${fill(size, 'a')}"}`)],
+  ['escapes in a string', 422, (size) => post(`{"p_nome":"${fill(size, '\\n')}"}`)],
+  ['a blank string', 422, (size) => post(`{"p_nome":"${fill(size, ' ')}"}`)],
+  ['a long number', 422, (size) => post(`{"p_nome":${fill(size, '9')}}`)],
+  ['an e-mail without @', 422, (size) => post(`{"p_email":"${fill(size, 'a.')}"}`)],
+  ['an e-mail with many labels', 422, (size) => post(`{"p_email":"a@${fill(size, 'a.')}!"}`)],
+  ['an e-mail with a long label', 422, (size) => post(`{"p_email":"a@${fill(size, 'a-')}!"}`)],
 
-  ['arguments of a tool', 200, BODY, (size) => postArguments(fillDistinct(size, ',', (n) => `"${n}":0`))],
-  ['a nested argument', 200, BODY, (size) => postArguments(`"a":[${fill(size, '0,')}0]`)],
-  ['an argument', 200, BODY, (size) => postArguments(`"Idempotency-Key":"${fill(size, '\xc3\xa9')}"`)],
+  ['arguments of a tool', 200, (size) => postArguments(fillDistinct(size, ',', (n) => `"${n}":0`))],
+  ['a nested argument', 200, (size) => postArguments(`"a":[${fill(size, '0,')}0]`)],
+  ['an argument', 200, (size) => postArguments(`"Idempotency-Key":"${fill(size, '\xc3\xa9')}"`)],
   [
     'the name of a tool',
     200,
-    BODY,
     (size) => postMessage(`{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"${fill(size, 'a')}"}}`),
   ],
-  [
-    'nested arrays in a message',
-    422,
-    BODY,
-    (size) => postMessage(`{"a":${fill(size / 2, '[')}${fill(size / 2, ']')}}`),
-  ],
-  [
-    'values of a message',
-    413,
-    BODY,
-    (size) => postMessage(`{"params":{${fillDistinct(size, ',', (n) => `"${n}":0`)}}}`),
-  ],
-  ['a batch of messages', 422, BODY, (size) => postMessage(`[${fill(size, '{},')}{}]`)],
-
-  // As many as are taken.
-  ['chunks of a body', 422, 2_400, (size) => postChunks(`{"p_nome":"${fill(size, 'a')}"}`)],
+  ['nested arrays in a message', 422, (size) => postMessage(`{"a":${fill(size / 2, '[')}${fill(size / 2, ']')}}`)],
+  ['values of a message', 413, (size) => postMessage(`{"params":{${fillDistinct(size, ',', (n) => `"${n}":0`)}}}`)],
+  ['a batch of messages', 422, (size) => postMessage(`[${fill(size, '{},')}{}]`)],
 ];
 
-test.each(requests)('%s: the CPU time of a request is linear and short', async (_name, status, limit, toRequest) => {
+const requests = [
+  ...heads.map((row) => [...row, HEAD] as const),
+  ...bodies.map((row) => [...row, BODY] as const),
+  // As many chunks as are taken.
+  ['chunks of a body', 422, (size: number) => postChunks(`{"p_nome":"${fill(size, 'a')}"}`), 2_400] as const,
+];
+
+test.each(requests)('%s: the CPU time of a request is linear and short', async (_name, status, toRequest, limit) => {
   const last = 'GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n';
   const { least, most } = await measure(limit, MAX_HOLD_MS, (size) => {
     const batch = toRequest(size).repeat(REQUESTS_IN_BATCH) + last;
