@@ -49,26 +49,14 @@ const BOUNDED: Readonly<Record<string, readonly Query[]>> = {
     ...[{}, { limit: '10' }, { offset: '100' }, { after: toId('aluno', 99) }, MIDDLE, LAST],
     ...[{ ...LAST, ativo: 'true' }, { ...LAST, ...GYM }, { ativo: 'true' }, { ativo: 'false' }],
     ...[{ ...GYM }, { ...GYM_OF_20 }, { ...TRAINER }, { ...TRAINER_OF_10 }],
-    ...[
-      { ...GYM, ativo: 'false' },
-      { ...CLOSED, ativo: 'true' },
-      { ...TRAINER, ativo: 'false' },
-    ],
-    ...[
-      { ...GYM, ...TRAINER },
-      { ...CLOSED, ...ELSEWHERE },
-      { ...GYM, ...TRAINER, ativo: 'false' },
-    ],
+    ...[GYM, TRAINER, { ...GYM, ...TRAINER }].map((filter) => ({ ...filter, ativo: 'false' })),
+    ...[{ ativo: 'true' }, ELSEWHERE].map((filter) => ({ ...CLOSED, ...filter })),
+    { ...GYM, ...TRAINER },
     // Of a fifth, of a third, of nearly all, and of nobody.
     ...['silva', 'ar', 'a', 'xyzzy', 'yq', '&', 'ñý'].map((nome) => ({ nome })),
-    ...[
-      RARE,
-      { ...RARE, ...GYM },
-      { ...RARE, ...MIDDLE },
-      { nome: 'silva', ...LAST },
-      { nome: 'silva', ativo: 'false' },
-    ],
-    ...[GYM_OF_20, TRAINER, { ...CLOSED, ativo: 'true' }].map((filter) => ({ nome: 'silva', ...filter })),
+    ...[{}, GYM, MIDDLE].map((filter) => ({ ...RARE, ...filter })),
+    ...[LAST, { ativo: 'false' }, GYM_OF_20, TRAINER].map((filter) => ({ nome: 'silva', ...filter })),
+    { nome: 'silva', ...CLOSED, ativo: 'true' },
     { nome: 'yq', ativo: 'true' },
   ],
   '/treinos': [
