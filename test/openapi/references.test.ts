@@ -98,25 +98,6 @@ discriminator: { propertyName: kind, mapping: ${mapping} }
   });
 });
 
-test('a reference is a URI, in the path of a file and in the pointer', async () => {
-  const line = 'schemas/order%20lines/L%C3%ADnea.yaml#/%24defs/One%20line';
-  const file = write({
-    ...FILES,
-    'openapi.yaml': MAIN.replace('schemas/Order.yaml#', line),
-    'schemas/order lines/Línea.yaml': '$defs: { One line: { type: object, properties: { a: { typ: string } } } }\n',
-  });
-  await expect(compileFile(file)).rejects.toThrow(
-    /^schemas\/order lines\/Línea\.yaml:1: schemas One_line: has typ, which JSON Schema does not define: correct it, or call it x-typ$/,
-  );
-});
-
-test('a list of schemas in items is told with the keyword that takes one', async () => {
-  const list = FILES['schemas/Order.yaml'].replace('{ $ref: Line.yaml }', '[{ $ref: Line.yaml }]');
-  await expect(compileFile(write({ ...FILES, 'schemas/Order.yaml': list }))).rejects.toThrow(
-    /^schemas\/Order\.yaml:5: schemas Order: properties\/lines\/items must be object,boolean: give a list of schemas to prefixItems$/,
-  );
-});
-
 test('every mistake is told at once, each once, with file and line', async () => {
   const file = write({
     ...FILES,
@@ -138,35 +119,44 @@ test('every mistake is told at once, each once, with file and line', async () =>
   ]);
 });
 
-test('a file that is no YAML is told with its line', async () => {
-  const file = write({ ...FILES, 'schemas/Line.yaml': 'type: object\nproperties: { a: [\n' });
-  await expect(compileFile(file)).rejects.toThrow(/^schemas\/Line\.yaml:\d+: /);
-});
+const LINE = FILES['schemas/Line.yaml'];
+const SHARED = `  responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }`;
 
-test('a node of YAML that contains itself is told with its line', async () => {
-  const info = "info: &info { title: Orders, version: '1',\n  x-self: *info }";
-  const file = write({ ...FILES, 'openapi.yaml': MAIN.replace(/^info:.*$/m, info) });
-  await expect(compileFile(file)).rejects.toThrow(/openapi\.yaml:3: \*info is within &info: write a \$ref instead$/);
-});
-
-test('references that lead to themselves are told with their line', async () => {
-  const file = write({ 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" });
-  await expect(compileFile(file)).rejects.toThrow(
+test.each<[what: string, files: Readonly<Record<string, string>>, message: RegExp]>([
+  [
+    'a reference, which is a URI, in the path of a file and in the pointer',
+    {
+      'openapi.yaml': MAIN.replace('schemas/Order.yaml#', 'schemas/order%20lines/L%C3%ADnea.yaml#/%24defs/One%20line'),
+      'schemas/order lines/Línea.yaml': '$defs: { One line: { type: object, properties: { a: { typ: string } } } }\n',
+    },
+    /^schemas\/order lines\/Línea\.yaml:1: schemas One_line: has typ, which JSON Schema does not define: correct it, or call it x-typ$/,
+  ],
+  [
+    'a list of schemas in items, with the keyword that takes one',
+    { 'schemas/Order.yaml': FILES['schemas/Order.yaml'].replace('{ $ref: Line.yaml }', '[{ $ref: Line.yaml }]') },
+    /^schemas\/Order\.yaml:5: schemas Order: properties\/lines\/items must be object,boolean: give a list of schemas to prefixItems$/,
+  ],
+  ['a file that is no YAML', { 'schemas/Line.yaml': `${LINE}a: [\n` }, /^schemas\/Line\.yaml:\d+: /],
+  [
+    'a node of YAML that contains itself',
+    { 'openapi.yaml': MAIN.replace(/^info:.*$/m, "info: &info { title: Orders, version: '1',\n  x-self: *info }") },
+    /openapi\.yaml:3: \*info is within &info: write a \$ref instead$/,
+  ],
+  [
+    'a reference that leads to itself',
+    { 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" },
     /^openapi\.yaml:3: the reference #\/components\/schemas\/A leads to nothing/m,
-  );
-});
-
-test('a mistake in a shared component is told once', async () => {
-  const shared =
-    'responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }';
-  const file = write({
-    ...FILES,
-    'openapi.yaml': MAIN.replaceAll(/'200': /g, "'404': { $ref: '#/components/responses/Gone' }, '200': ").replace(
-      SCHEME,
-      `${SCHEME}\n  ${shared}`,
-    ),
-  });
-  await expect(compileFile(file)).rejects.toThrow(
+  ],
+  [
+    'a mistake in a shared component, once',
+    {
+      'openapi.yaml': MAIN.replaceAll(/'200': /g, "'404': { $ref: '#/components/responses/Gone' }, '200': ").replace(
+        SCHEME,
+        `${SCHEME}\n${SHARED}`,
+      ),
+    },
     /^openapi\.yaml:19: responses Gone: the schema of the response 404 does not allow what the gateway sends: \{"error":"text"\}$/,
-  );
+  ],
+])('tells the file and the line of %s', async (_what, files, message) => {
+  await expect(compileFile(write({ ...FILES, ...files }))).rejects.toThrow(message);
 });
