@@ -43,44 +43,43 @@ export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Documen
 
 function readParts(document: OpenAPIV3.Document, toRoute = (path: string) => path): Parts {
   const sources = listSources(document).map((readSource) => readSource());
-  return new Map(sources.flatMap((source) => readOperation(document, source, toRoute(source.path))));
+  return new Map(sources.flatMap((source) => [...readOperation(document, source, toRoute(source.path))]));
 }
 
-function readOperation(document: OpenAPIV3.Document, source: DocumentOperation, route: string): [string, Part][] {
+/** Reads an operation and its parts, each with its key. */
+function* readOperation(
+  document: OpenAPIV3.Document,
+  source: DocumentOperation,
+  route: string,
+): Iterable<[string, Part]> {
   const { path, method, places: _places, parameters = [], requestBody, responses, security, ...others } = source;
   const name = `${method.toUpperCase()} ${route}`;
   const around = `${method} ${normalizeTemplate(route).replace(/\{[^}]+\}/g, '{}')}`;
-  const ofParameters = (parameters as OpenAPIV3.ParameterObject[]).map((parameter): [string, Part] => {
-    const { name: own, in: place, required, style: _style, explode: _explode, ...fields } = parameter;
+  yield [around, { name, use: 'request', fields: { security: readKeys(document, security), ...others } }];
+  for (const parameter of parameters as OpenAPIV3.ParameterObject[]) {
+    const { name: own, in: place, required, style: _style, explode: _explode, ...rest } = parameter;
     const key = place === 'path' ? readTemplate(path).indexOf(own) : place === 'header' ? own.toLowerCase() : own;
     const { style, isExploded } = readStyle(parameter);
-    const isList = itemsOf((fields.schema ?? {}) as Schema) !== undefined;
-    const written = {
-      ...(required ? { required } : {}),
-      ...(isList ? { style: isExploded ? 'form, exploded' : style } : {}),
-    };
-    const part: Part = { name: `${name} ${place} ${own}`, use: 'request', fields: { ...fields, ...written }, around };
-    return [`${around} ${place} ${key}`, part];
-  });
-  const ofResponses = Object.entries(responses).flatMap(([status, response]): [string, Part][] => {
+    const isList = itemsOf((rest.schema ?? {}) as Schema) !== undefined;
+    const written = isList ? { style: isExploded ? 'form, exploded' : style } : {};
+    const fields = { ...rest, ...(required ? { required } : {}), ...written };
+    yield [`${around} ${place} ${key}`, { name: `${name} ${place} ${own}`, use: 'request', fields, around }];
+  }
+  if (requestBody) {
+    const content = readContent(requestBody as OpenAPIV3.RequestBodyObject);
+    yield [`${around} body`, { name: `${name} body`, use: 'request', ...content, around }];
+  }
+  for (const [status, response] of Object.entries(responses)) {
     const { headers = {}, ...answer } = response as OpenAPIV3.ResponseObject;
-    const key = `${around} ${status}`;
-    const ofHeaders = Object.entries(headers).map(([own, fields]): [string, Part] => {
+    yield [`${around} ${status}`, { name: `${name} ${status}`, use: 'answer', ...readContent(answer), around }];
+    for (const [own, fields] of Object.entries(headers as Readonly<Record<string, Fields>>)) {
       const header = `${status} header ${own.toLowerCase()}`;
-      return [
+      yield [
         `${around} ${header}`,
-        { name: `${name} ${header}`, use: 'answer', fields: fields as Fields, around: key },
+        { name: `${name} ${header}`, use: 'answer', fields, around: `${around} ${status}` },
       ];
-    });
-    return [[key, { name: `${name} ${status}`, use: 'answer', ...readContent(answer), around }], ...ofHeaders];
-  });
-  const body = requestBody && readContent(requestBody as OpenAPIV3.RequestBodyObject);
-  return [
-    [around, { name, use: 'request', fields: { security: readKeys(document, security), ...others } }],
-    ...ofParameters,
-    ...(body ? [[`${around} body`, { name: `${name} body`, use: 'request', ...body, around }] as [string, Part]] : []),
-    ...ofResponses,
-  ];
+    }
+  }
 }
 
 function readContent({ content, ...fields }: OpenAPIV3.ResponseObject | OpenAPIV3.RequestBodyObject) {
