@@ -48,9 +48,11 @@ function openSocket(): Socket {
 async function openPool(max: number, options: Partial<PoolOptions> = {}): Promise<void> {
   const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: openSocket };
   pool = new Pool({ config, openMs: 20_000, max, ...options });
+  // One wait for all: a lease that ends makes its connection idle, and the pool may close it before others have looked.
+  const allOpen = waitFor(() => expect(pool.size.open).toBe(max));
   const leases = Array.from({ length: max }, () =>
     pool.lease(never, async (connection) => {
-      await waitFor(() => expect(pool.size.open).toBe(max));
+      await allOpen;
       const query = sleep(0, 'warm');
       connection.send([query]);
       await query.answer;
