@@ -1,4 +1,4 @@
-import { describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { limited, type StoreLimits } from '../../src/store/turns.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -102,6 +102,10 @@ test('without a queue, calls that cannot start at once are refused', async () =>
 });
 
 describe('a store that takes batches of reads', () => {
+  // Reads are slow after 5 ms, which are soon over on a busy machine.
+  beforeAll(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] }));
+  afterAll(() => void vi.useRealTimers());
+
   test('gets a read for each of two slots, and the others when those are slow', async () => {
     const { begun, sendEach, load, endAll } = open({ slots: 4, waiting: 20 }, 4);
     const sent = await sendEach(['a1', 'b1', 'c1', 'd1', 'e1']);
