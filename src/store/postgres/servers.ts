@@ -142,7 +142,8 @@ export class Servers {
       await this.#looked.promise;
     }
     if (this.primary) return this.primary;
-    throw this.#problem ?? this.#last?.error;
+    const { name, error } = this.#last ?? {};
+    throw this.#problem ?? new Error(`The primary ${name} is away: ${error && messageOf(error)}`);
   }
 
   /** Looks at each server now, for example because a call has failed. */
@@ -190,6 +191,7 @@ export class Servers {
     const timeline = Math.max(this.#timeline, ...this.all.map((server) => server.timeline));
     const newest = this.all.filter((server) => server.timeline === timeline);
     const chosen = newest.find((server) => server === last) ?? newest[0];
+    // The new one has the reasons of each server, and must not repeat the old one.
     this.#problem = undefined;
     this.#problem = this.#findProblem(chosen, newest);
     if (!chosen || this.#problem) return;
