@@ -174,7 +174,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
     .alias('create')
     .requiredOption(...TENANT)
     .requiredOption('--name <NAME>', 'what the key is for', readName)
-    .option('--permission <FUNCTION...>', 'a function that it may call', readPermission)
+    .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
     .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
     .option('--environment <WORD>', 'a word at the beginning of the key', readEnvironment, 'live')
     .action(run(issueKey));
@@ -209,7 +209,7 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
   )
     .argument('<KEY>', t`${translate(KEY_HELP)}; before the options`)
     .addOption(
-      new Option('--permission <FUNCTION...>', 'a function that it may call')
+      new Option('--permission <FUNCTION...>', 'a function that it may call, and no others')
         .argParser(readPermission)
         .conflicts('all'),
     )
@@ -227,7 +227,7 @@ function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): vo
       .option('--days <NUMBER>', 'how many days, today included', readInteger(1, 9_999), 30)
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
   addUsage(tenant, 'show the calls of tenants', 'ID --days 90 --csv', '')
-    .argument('[ID]', 'the tenant, as in tenant list', readTenantId)
+    .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
     .action(run(showTenantUsage));
   addUsage(key, 'show the calls of keys', 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
     .argument('[KEY]', t`${translate(KEY_HELP)}; all by default. It counts together with the keys that it replaced.`)
