@@ -2,8 +2,10 @@
 // written; `translate` translates whole texts where they are printed.
 
 import { AsyncLocalStorage } from 'node:async_hooks';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parse } from 'yaml';
 import { type Message, toEnglish } from '../errors.ts';
-import { FOREIGN, PORTUGUESE } from './portuguese.ts';
 
 export type Language = 'en' | 'pt-BR';
 
@@ -29,14 +31,14 @@ export function inLanguage<T>(language: Language, work: () => T): T {
 /** Translates a template. */
 export function t(parts: TemplateStringsArray, ...values: readonly unknown[]): string {
   const english = toKey(parts);
-  return fill((isPortuguese() && PORTUGUESE[english]) || english, values);
+  return fill((isPortuguese() && readPortuguese().own.get(english)) || english, values);
 }
 
 /** Translates a whole text: the administration's own, another component's, or a message of the API. */
 export function translate(text: Message): string {
   if (!isPortuguese()) return toEnglish(text);
   if (typeof text !== 'string') return text['pt-BR'];
-  return PORTUGUESE[text] ?? translateForeign(text);
+  return readPortuguese().own.get(text) ?? translateForeign(text);
 }
 
 /** The key of a template: its English text, with {0} and {1} for the values. */
@@ -46,7 +48,7 @@ export function toKey(parts: readonly string[]): string {
 
 /** A text in every language. */
 export function inAll(text: string): string[] {
-  return [text, PORTUGUESE[text] ?? text];
+  return [text, readPortuguese().own.get(text) ?? text];
 }
 
 /** The language of the running command. */
@@ -58,15 +60,27 @@ function isPortuguese(): boolean {
   return language() === 'pt-BR';
 }
 
-const PATTERNS = Object.entries(FOREIGN).map(([english, portuguese]) => {
-  const parts = english.split(/\{\d\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
-  return [new RegExp(`^${parts.join('(.*)')}$`, 's'), portuguese] as const;
-});
+/** The Portuguese by English text: of the administration's own texts, and of those of other components. */
+type Portuguese = Readonly<Record<'own' | 'others', ReadonlyMap<string, string>>>;
+type Pair = { readonly en: string; readonly 'pt-BR': string };
+
+let portuguese: Portuguese | undefined;
+
+/** Reads the Portuguese texts, once. Most commands need none. */
+export function readPortuguese(): Portuguese {
+  if (portuguese) return portuguese;
+  const file = readFileSync(join(import.meta.dirname, 'portuguese.yaml'), 'utf8');
+  const toMap = (pairs: readonly Pair[]) => new Map(pairs.map((pair) => [pair.en, pair['pt-BR']]));
+  const { own, others } = parse(file) as Readonly<Record<keyof Portuguese, readonly Pair[]>>;
+  portuguese = { own: toMap(own), others: toMap(others) };
+  return portuguese;
+}
 
 function translateForeign(text: string): string {
-  for (const [pattern, portuguese] of PATTERNS) {
-    const match = pattern.exec(text);
-    if (match) return fill(portuguese, match.slice(1));
+  for (const [english, translated] of readPortuguese().others) {
+    const parts = english.split(/\{\d\}/).map((part) => part.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
+    const match = new RegExp(`^${parts.join('(.*)')}$`, 's').exec(text);
+    if (match) return fill(translated, match.slice(1));
   }
   return text;
 }

@@ -64,12 +64,10 @@ type Run<S> = (work: (store: S, ...args: never[]) => Promise<Output>) => (...arg
 
 const CALL = 'npm run admin --';
 
-const STORES = `
-It works on the store in the gateway's configuration, also while the gateway runs: the folder
+const STORES = `It works on the store in the gateway's configuration, also while the gateway runs: the folder
 DATA_DIR, .data by default, or DATABASE_URL with the role that migrated the database.`;
 
-const CODES = `
-For scripts: npm run --silent admin -- … --json prints one JSON value on standard output, and
+const CODES = `For scripts: npm run --silent admin -- … --json prints one JSON value on standard output, and
 {"error": …, "hint": …} on standard error after a failure; in English, unless --lang pt is given.
 
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
@@ -125,8 +123,8 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
     })
     // reportError prints errors, with --json as JSON.
     .configureOutput({ writeOut: print, writeErr: printError, outputError: () => {} })
-    .addHelpText('after', translate(STORES))
-    .addHelpText('afterAll', translate(CODES));
+    .addHelpText('after', `\n${translate(STORES)}`)
+    .addHelpText('afterAll', `\n${translate(CODES)}`);
   const tenant = program.command('tenant').description('create, list and delete tenants, their usage and limits');
   addTenantCommands(tenant, run);
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');

@@ -3,12 +3,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import ts from 'typescript';
 import { describe, expect, test } from 'vitest';
-import { findLanguage, inLanguage, toKey, translate } from '../../src/admin/language.ts';
-import { FOREIGN, PORTUGUESE } from '../../src/admin/portuguese.ts';
+import { findLanguage, inLanguage, readPortuguese, toKey, translate } from '../../src/admin/language.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { AURORA, EMAIL, useAdmin } from '../helpers/admin.ts';
 import { readAdminCommands } from '../helpers/commands.ts';
 import { runAdmin } from '../helpers/run.ts';
+
+const { own, others } = readPortuguese();
 
 const ADMIN = 'src/admin';
 const MIGRATIONS = 'supabase/migrations';
@@ -57,7 +58,7 @@ const toSample = (key: string) => key.replace(/\{\d\}/g, 'x').replace(/%[sLI]/g,
 const isTranslated = (text: string) => inPortuguese(() => translate(text)) !== text;
 
 const texts = readdirSync(ADMIN)
-  .filter((file) => file !== 'portuguese.ts')
+  .filter((file) => file.endsWith('.ts'))
   .flatMap((file) => readTexts(join(ADMIN, file)));
 
 /** SQL, and what people type: both are the same in every language. */
@@ -71,7 +72,7 @@ describe('every text of the administration has a Portuguese one', () => {
   test('where it is written', () => {
     const shown = texts.filter((text) => text.isTagged || isProse(text));
     expect(shown.length).toBeGreaterThan(200);
-    const missing = shown.filter((text) => (text.isTemplate && !text.isTagged) || !(text.key in PORTUGUESE));
+    const missing = shown.filter((text) => (text.isTemplate && !text.isTagged) || !own.has(text.key));
     expect(missing.map(({ place, key }) => `${place} ${key}`)).toEqual([]);
   });
 
@@ -111,9 +112,9 @@ test('no Portuguese text is left over, and each has the values of its English on
     '[command]',
     'display help for command',
   ];
-  expect(Object.keys(PORTUGUESE).filter((key) => !known.has(key) && !helped.includes(key))).toEqual([]);
+  expect([...own.keys()].filter((key) => !known.has(key) && !helped.includes(key))).toEqual([]);
   const valuesOf = (text: string) => [...text.matchAll(/\{\d\}/g)].map(([value]) => value).sort();
-  const differ = Object.entries({ ...PORTUGUESE, ...FOREIGN }).filter(
+  const differ = [...own, ...others].filter(
     ([english, portuguese]) => `${valuesOf(english)}` !== `${valuesOf(portuguese)}`,
   );
   expect(differ).toEqual([]);
@@ -123,9 +124,9 @@ test('a message that the document has too has its words', async () => {
   const { 'x-translations': translations } = (await readDocument('openapi.yaml')) as unknown as {
     'x-translations': { 'pt-BR': Record<string, string> };
   };
-  const common = Object.entries(translations['pt-BR']).filter(([english]) => english in PORTUGUESE);
+  const common = Object.entries(translations['pt-BR']).filter(([english]) => own.has(english));
   expect(common.map(([english]) => english)).toContain('must not be blank');
-  expect(common.filter(([english, portuguese]) => PORTUGUESE[english] !== portuguese)).toEqual([]);
+  expect(common.filter(([english, portuguese]) => own.get(english) !== portuguese)).toEqual([]);
 });
 
 test.each<[string, Record<string, string>, string]>([
@@ -154,7 +155,7 @@ describe('where the locale is Portuguese', () => {
       const args = path.split(' ').slice(2);
       const { output } = await runAdmin([...args, '--help'], { LANG: 'pt_BR.UTF-8' });
       const help = output.replace(/\s+/g, ' ');
-      const left = Object.keys(PORTUGUESE)
+      const left = [...own.keys()]
         .filter((english) => / /.test(english.trim()) || /^\[|:$/.test(english))
         .filter((english) => help.includes(english.replace(/\s+/g, ' ')));
       expect({ path, left }).toEqual({ path, left: [] });
