@@ -151,7 +151,7 @@ export const VARIABLES = {
     /^[\w.:%-]+$/,
   ),
   WORKERS: variable<number | 'auto'>(
-    `number of processes, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor; see [Workers](deployment.md#workers)`,
+    `number of workers, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor, at most one per connection; see [Workers](deployment.md#workers)`,
     1,
     `a whole number from 1 to ${MAX_WORKERS}, or auto`,
     (text) => (text === 'auto' ? text : toInteger(1, MAX_WORKERS)(text)),
@@ -196,7 +196,7 @@ export const VARIABLES = {
   ),
   CONTRACT_CHECK: choice('`warn` starts the gateway even if document and database disagree', 'error', 'warn'),
   STORE_CONNECTIONS: integer(
-    'connections to the store, divided between the workers. Each has one call at a time or, except on Supabase, up to eight reads. One key gets at most half of the connections.',
+    'connections to the store, divided between the workers. Each has one call at a time or, on Postgres with `PREPARE=on`, up to eight reads. One key gets at most half of the connections.',
     10,
     1,
     1_000,

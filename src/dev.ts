@@ -66,7 +66,7 @@ export function develop(development: Development, compiled: CompiledDocument): (
   const stops = [
     onChange(dirname(document), isNamed(document), readDocument, warn),
     ...(existsSync(texts) ? [onChange(dirname(texts), isNamed(texts), readDocument, warn)] : []),
-    ...(existsSync(parts) ? [onChange(parts, isPart, readDocument, warn)] : []),
+    ...(existsSync(parts) ? [onChange(parts, isPart, readDocument, warn, true)] : []),
     onChange(migrations, isMigration, () => session.readMigrations(), warn),
   ];
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
@@ -207,7 +207,7 @@ function findDifference(wanted: Json | undefined, got: Json | undefined, place =
 }
 
 /**
- * Calls back once after matching files of a folder have changed. Watches a folder again that was removed and is back, such as
+ * Calls back once after matching files of a folder have changed, or with `isDeep` of the folders in it too. Watches a folder again that was removed and is back, such as
  * after a change of branches. Returns the function that stops it.
  */
 function onChange(
@@ -215,6 +215,7 @@ function onChange(
   isWanted: (file: string) => boolean,
   callback: () => void,
   warn: (text: string) => void,
+  isDeep = false,
 ): () => void {
   let timer: NodeJS.Timeout | undefined;
   let watcher: FSWatcher | undefined;
@@ -223,7 +224,7 @@ function onChange(
     timer = setTimeout(work, ms);
   };
   const begin = () => {
-    watcher = watch(folder, (_event, file) => {
+    watcher = watch(folder, { recursive: isDeep }, (_event, file) => {
       // An event with the folder's own name: it was removed.
       if (file === basename(folder) && !existsSync(join(folder, file))) lose();
       else if (file !== null && isWanted(file)) callSoon(callback, QUIET_MS);

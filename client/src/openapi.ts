@@ -157,7 +157,7 @@ export interface paths {
          * List your key's calls
          * @description Returns how many calls were made with your key, and with the keys that it replaced, by day, operation and class of
          *     status. The counts of the current day are some seconds old. Days are those of the gateway's time zone, by default
-         *     Brasília's, and are kept for a configured time, by default 400 days.
+         *     Brasília's, and are kept for 400 days.
          */
         get: operations["consultarUso"];
         put?: never;
