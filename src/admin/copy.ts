@@ -1,13 +1,12 @@
 // Copies all rows of an embedded store to the configured one, in one transaction.
 
-import { existsSync } from 'node:fs';
 import pg from 'pg';
 import type { StoreConfig } from '../config.ts';
-import { isVersion1, toPaths } from '../store/embedded/folder.ts';
+import { hasStore, isVersion1 } from '../store/embedded/folder.ts';
 import { toUrl } from '../store/embedded/store.ts';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
-import { openStore, queryRows, queryTexts } from './database.ts';
+import { openEmbedded, openStore, queryRows, queryTexts } from './database.ts';
 import { t } from './language.ts';
 import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
@@ -44,7 +43,8 @@ export async function copyStore(target: StoreConfig, name: string, options: Copy
     const empty = target.kind === 'embedded' ? { ...target, demoData: false } : target;
     const database = await openStore(empty, options.note);
     try {
-      const copied = await inTransaction(database, () => inTransaction(source, () => copyTables(source, database)));
+      const copy = () => copyTables(source, database, isVersion1(toPath(name)));
+      const copied = await inTransaction(database, () => inTransaction(source, copy));
       for (const [table] of copied) await database.query(`analyze ${table}`);
       const counts = listCounts(copied.map(([table, count]) => [table.replace(/^private\./, ''), count]));
       return { json: { copied: Object.fromEntries(copied) }, text: t`Copied ${name}: ${counts}.` };
@@ -65,8 +65,9 @@ type Source = Database & { close(): Promise<void> };
 
 async function openSource(dataDir: string, { programs, note }: CopyOptions): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
-  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(t`There is no store in ${dataDir}`);
-  const source = await openStore({ kind: 'embedded', dataDir, programs, demoData: false }, note);
+  if (!hasStore(dataDir)) throw new CommandError(t`There is no store in ${dataDir}`);
+  // It stays as it is: migrated, its own version could not serve it any more.
+  const source = await openEmbedded({ kind: 'embedded', dataDir, programs, demoData: false }, note);
   if (!source.isServed) return source;
   await source.close();
   throw new CommandError('A gateway serves the store: stop it first, because what it writes meanwhile would be lost');
@@ -85,10 +86,19 @@ async function openVersion1(dataDir: string): Promise<Source> {
   return { query: (sql, values) => client.query(sql, values), close: () => client.end() };
 }
 
-async function copyTables(source: Database, target: Database): Promise<[string, number][]> {
+async function copyTables(source: Database, target: Database, isOld: boolean): Promise<[string, number][]> {
   const [ours, theirs] = [await queryRows<Version>(source, VERSIONS), await queryRows<Version>(target, VERSIONS)];
-  if (ours.some(({ version }) => !theirs.some((other) => other.version === version))) {
+  const lacks = (some: readonly Version[], others: readonly Version[]) =>
+    others.some(({ version }) => !some.some((one) => one.version === version));
+  if (lacks(theirs, ours)) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
+  }
+  // They may change rows, which a copy would not.
+  if (lacks(ours, theirs) && !isOld) {
+    throw new CommandError(
+      'The store lacks migrations of the database',
+      'Start the gateway of this version with the store once, which applies them.',
+    );
   }
   const tables = inOrder(await queryRows<CopiedTable>(source, TABLES));
   // Before the first copy, which adds rows to private.changes.

@@ -5,7 +5,7 @@ import { type Environment, FILES, type StoreConfig } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
 import { messageOf, OperatorError } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
-import { reachServer, toContent } from '../store/open.ts';
+import { type Content, type EmbeddedConfig, reachServer, toContent } from '../store/open.ts';
 import { describeServers } from '../store/postgres/client.ts';
 import { connectToPrimary } from '../store/postgres/servers.ts';
 import { t, translate } from './language.ts';
@@ -60,10 +60,20 @@ export async function openStore(
     );
   }
   if (config.kind === 'postgres') return toStore(await connect(config.url, PROGRAM));
+  return openEmbedded(config, note, toContent(config, FILES), types);
+}
+
+/** As openStore, of an embedded store, which stays as it is without `content`. */
+export async function openEmbedded(
+  config: EmbeddedConfig,
+  note: (text: string) => void,
+  content?: Content,
+  types?: pg.CustomTypesConfig,
+): Promise<OpenStore> {
   // Only its own process can reach a store in memory.
   if (!config.dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   const log = (text: string) => note(`${translate(text)}\n`);
-  const { url, isServed, close } = await reachServer(config, toContent(config, FILES), { info: log, warn: log });
+  const { url, isServed, close } = await reachServer(config, content, { info: log, warn: log });
   try {
     return toStore(await connectToServer(url, PROGRAM, types), isServed, close);
   } catch (error) {
@@ -130,8 +140,7 @@ export async function connect(url: string, program: string): Promise<pg.Client> 
   const { servers, hasRoles } = readDatabaseUrl(url);
   return connectToServer(url, program).catch((error: Error & { code?: string }) => {
     if (hasRoles) throw new AccessError(messageOf(error));
-    // Without the database: an unencoded slash in the password makes the rest of it part of that name. A host with several
-    // addresses gives an error without a message.
+    // A host with several addresses gives an error without a message.
     const { code = '', message } = error;
     const advice = translate(ADVICE[code] ?? 'check DATABASE_URL');
     throw new AccessError(t`Cannot connect to ${servers[0]?.name}: ${message || code}; ${advice}`);

@@ -1,6 +1,5 @@
 // Chooses the configured store, and loads the code of no other.
 
-import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { basename } from 'node:path';
 import type pg from 'pg';
@@ -25,7 +24,7 @@ export type OwnStore = {
   attempt(call: Call): Promise<Result>;
 };
 
-export type { EmbeddedServer };
+export type { Content, EmbeddedServer };
 
 /** The configuration of an embedded store. */
 export type EmbeddedConfig = Extract<StoreConfig, { kind: 'embedded' }>;
@@ -139,8 +138,8 @@ export function toContent({ demoData }: EmbeddedConfig, { migrations, seed }: St
 
 /** Whether a start would create the embedded store. */
 export async function isNewStore({ dataDir }: EmbeddedConfig): Promise<boolean> {
-  const { toPaths } = await import('./embedded/folder.ts');
-  return dataDir === undefined || !existsSync(toPaths(dataDir).database);
+  const { hasStore } = await import('./embedded/folder.ts');
+  return dataDir === undefined || !hasStore(dataDir);
 }
 
 /** All migrations are applied, some are missing (and applied by the start or by `npm run migrate`), or why that is unknown. */

@@ -66,6 +66,9 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
+const FORGET_NEWEST = `delete from supabase_migrations.schema_migrations
+  where version = (select max(version) from supabase_migrations.schema_migrations)`;
+
 /** A table whose column has the name of one in the command's own SQL. */
 const OWN = `create table private.notas (
   tenant_id uuid not null references private.tenants (id), id integer not null, t integer, primary key (tenant_id, id)
@@ -95,6 +98,19 @@ test('an embedded store goes to Postgres with its rows and its keys, once, while
   });
 });
 
+test('a store that lacks migrations of the database is not copied, and stays as it is', async () => {
+  const work = async (sql: string) => {
+    const served = await openServer({ dataDir, fsync: false });
+    return runSql(toUrl(dataDir, ADMINISTRATOR), sql).finally(served.close);
+  };
+  await work(FORGET_NEWEST);
+  expect(await copy({ DATABASE_URL: ownerUrl })).toEqual(
+    refused(/^The store lacks migrations of the database\nStart the gateway of this version /),
+  );
+  const count = 'select count(*)::integer as count from supabase_migrations.schema_migrations';
+  expect(await work(count)).toEqual([{ count: readMigrations(MIGRATIONS).length - 1 }]);
+});
+
 test('a folder without a store is not copied, and creates none', async () => {
   expect(await copy({ DATABASE_URL: ownerUrl }, '/nowhere')).toEqual({
     code: 1,
@@ -122,9 +138,7 @@ test('a store of version 1 is copied from the gateway of version 1 that serves i
   const before = await read(toUrl(dataDir));
   symlinkSync(join(dataDir, 'socket'), join(folder, 'socket'));
   // It has the migrations of its time.
-  const newest = `delete from supabase_migrations.schema_migrations
-    where version = (select max(version) from supabase_migrations.schema_migrations)`;
-  await runSql(toUrl(dataDir, 'postgres'), newest);
+  await runSql(toUrl(dataDir, ADMINISTRATOR), FORGET_NEWEST);
   expect(await copy({ DATA_DIR }, folder)).toEqual(copied(folder));
   await served.close();
   const target = await openServer({ dataDir: DATA_DIR, fsync: false });
