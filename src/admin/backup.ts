@@ -12,7 +12,7 @@ import pg from 'pg';
 import { extract } from 'tar';
 import { FILES, type StoreConfig } from '../config.ts';
 import { messageOf } from '../errors.ts';
-import { FolderInUse, syncPath, toPaths } from '../store/embedded/folder.ts';
+import { FolderInUse, hasStore, syncPath } from '../store/embedded/folder.ts';
 import { ServerError } from '../store/embedded/server.ts';
 import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
@@ -41,7 +41,7 @@ const VERSION_1 = 'A backup of version 1 is restored by version 1.';
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
   const file = toPath(name);
-  if (!existsSync(toPaths(dataDir).database)) throw new CommandError(t`There is no store in ${dataDir}`);
+  if (!hasStore(dataDir)) throw new CommandError(t`There is no store in ${dataDir}`);
   if (existsSync(file)) throw new CommandError(t`There is ${file} already: name a new file`);
   if (!existsSync(dirname(file))) throw new CommandError(t`There is no folder ${dirname(file)}`);
   const part = `${file}.part`;
@@ -75,7 +75,7 @@ export async function restore(config: StoreConfig, name: string, options: Restor
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
   if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
-  if (existsSync(toPaths(dataDir).database)) {
+  if (hasStore(dataDir)) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
     if (!options.replace) throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);
     const folder = basename(resolve(dataDir));

@@ -115,12 +115,17 @@ async function readIds(dataDir: string, nome: string): Promise<string[]> {
 }
 
 describe('a folder', () => {
-  test('in which a restore was interrupted has the store of before', async () => {
+  test('in which a restore was interrupted has the store of before, and nothing of the other one', async () => {
     const dataDir = newStore();
-    spawnSync('mv', [join(dataDir, 'database'), join(dataDir, 'database.old')]);
+    const [database, old, complete] = ['', '.old', '.new'].map((suffix) => join(dataDir, `database${suffix}`));
+    spawnSync('mv', [String(database), String(old)]);
+    mkdirSync(String(complete));
+    await (await open(dataDir)).close();
+    mkdirSync(String(old));
     const server = await open(dataDir);
     expect(await readIds(dataDir, '')).toHaveLength(255);
     await server.close();
+    expect(readdirSync(dataDir).filter((name) => name.startsWith('database'))).toEqual(['database']);
   });
 
   test('whose file names another process as its server is used all the same', async () => {

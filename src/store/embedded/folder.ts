@@ -29,6 +29,12 @@ export const NOBODY = 65_534;
 const SOCKET_BYTES = process.platform === 'linux' ? 107 : 103;
 const OWN: readonly string[] = ['database', 'database.new', 'database.old', 'lock'];
 
+/** Whether a folder has a store, also one whose replacement was interrupted. */
+export function hasStore(folder: string): boolean {
+  const { database, old } = toPaths(folder);
+  return fs.existsSync(database) || fs.existsSync(old);
+}
+
 /** Whether a folder has a store of version 1, whose Postgres ran in WebAssembly. */
 export function isVersion1(folder: string): boolean {
   const has = (name: string) => fs.existsSync(join(folder, name));
@@ -57,7 +63,7 @@ export function checkNewFolder(folder: string): void {
  * outlive a killed process, whose id another process may get.
  */
 export function lockFolder(folder: string): () => void {
-  const { database, old, socketFolder, lock, holder } = toPaths(folder);
+  const { database, complete, old, socketFolder, lock, holder } = toPaths(folder);
   let sqlite: DatabaseSync | undefined;
   try {
     refusePath(folder);
@@ -74,6 +80,8 @@ export function lockFolder(folder: string): () => void {
     fs.writeFileSync(holder, JSON.stringify({ pid: process.pid, host: hostname(), since: new Date().toISOString() }));
     fs.mkdirSync(socketFolder, { recursive: true, mode: 0o700 });
     if (fs.existsSync(old) && !fs.existsSync(database)) fs.renameSync(old, database);
+    // What an interrupted restore has left has personal data.
+    for (const path of [complete, old]) fs.rmSync(path, { recursive: true, force: true });
     const { uid, gid } = fs.statSync(folder);
     if (process.getuid?.() === 0) for (const path of [lock, holder, socketFolder]) fs.chownSync(path, uid, gid);
   } catch (error) {
@@ -90,7 +98,6 @@ export function lockFolder(folder: string): () => void {
  */
 export async function putInPlace(folder: string): Promise<void> {
   const { complete, database, old } = toPaths(folder);
-  fs.rmSync(old, { recursive: true, force: true });
   if (fs.existsSync(database)) fs.renameSync(database, old);
   fs.renameSync(complete, database);
   await syncPath(folder);

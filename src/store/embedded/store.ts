@@ -175,7 +175,6 @@ async function makeDatabase<T>(
   work: (db: pg.Client) => Promise<T>,
 ): Promise<T> {
   const { complete } = toPaths(locked.dataDir);
-  rmSync(complete, { recursive: true, force: true });
   try {
     await make(complete);
     const { uid, gid } = statSync(locked.dataDir);
