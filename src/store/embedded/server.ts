@@ -1,7 +1,7 @@
 // A Postgres as a child process: creates the data folder, starts, restarts and stops the server.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { readFileSync, readlinkSync, rmSync } from 'node:fs';
+import { readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
@@ -223,7 +223,7 @@ async function endOther(folder: string): Promise<void> {
 function isServerOf(pid: number | undefined, folder: string): boolean {
   if (pid === undefined) return false;
   try {
-    if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/cwd`) === folder;
+    if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder);
     return execFileSync('ps', ['-o', 'command=', '-p', `${pid}`], { encoding: 'utf8' }).includes(folder);
   } catch {
     return false;
