@@ -6,7 +6,7 @@ import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { describeFault } from './http/health.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { describeDrift } from './openapi/drift.ts';
-import { inspectMigrations, openServed, openStore, type Pending, reachServer } from './store/open.ts';
+import { inspectMigrations, isNewStore, openServed, openStore, type Pending, reachServer } from './store/open.ts';
 import type { Store } from './store/store.ts';
 
 /** The width of a finding's name. */
@@ -52,19 +52,23 @@ async function checkStore(parts: Parts): Promise<void> {
     const store = { ...config.store, dataDir: undefined, demoData: false };
     const { store: made } = await openStore({ ...small, store }, FILES, log);
     await checkOpened(made, parts).finally(made.close);
-    return refuseNewDemo(config).catch(({ message }) => tell({ name: 'Demo data', text: message, isBad: true }));
+    const isRefused = await refuseNewDemo(config).catch((error: DemoError) => error);
+    if (isRefused) tell({ name: 'Demo data', text: isRefused.message, isBad: true });
+    if (await isNewStore(config.store)) return;
   }
   // A running gateway may use the same store.
   const server = config.store.kind === 'embedded' ? await reachServer(config.store) : undefined;
   try {
     const store = await openServed(small, log);
-    await checkOpened(store, parts).finally(store.close);
+    const check = 'missing' in pending && server ? checkDemo : checkOpened;
+    await check(store, parts).finally(store.close);
   } finally {
     await server?.close();
   }
 }
 
-async function checkOpened(store: Store, { config, document, pending, tell }: Parts): Promise<void> {
+async function checkOpened(store: Store, parts: Parts): Promise<void> {
+  const { config, document, pending, tell } = parts;
   const { deadlineMs } = config;
   const dataDir = config.store.kind === 'embedded' ? config.store.dataDir : undefined;
   tell({ name: 'Store', text: dataDir ? `embedded Postgres, data in ${dataDir}` : store.description });
@@ -84,7 +88,14 @@ async function checkOpened(store: Store, { config, document, pending, tell }: Pa
     const isBad = drift.broken.size > 0 && config.contractCheck === 'error';
     tell({ name: 'Contract', text: drift.lines.join('\n') || AGREE, isBad });
   }
-  if ((await findDemo(document, store)) === undefined) return;
+  await checkDemo(store, parts);
+}
+
+/** Looks for the demo data in the store that the start would serve. */
+async function checkDemo(store: Store, { config, document, tell }: Parts): Promise<void> {
+  const found = await findDemo(document, store);
+  if (found && 'failure' in found) tell({ name: 'Demo data', text: describeFault(found.failure), isBad: true });
+  if (!found || 'failure' in found) return;
   if (config.demoKeys) tell({ name: 'Demo data', text: 'in this store, with keys that everybody knows' });
   else tell({ name: 'Demo data', text: new DemoError(config.host).message, isBad: true });
 }

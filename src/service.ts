@@ -6,6 +6,7 @@ import { createCallStore } from './api/call.ts';
 import { createHandler } from './api/handler.ts';
 import { identify } from './api/validate.ts';
 import { type Config, FILES, LOOPBACK, type StoreConfig } from './config.ts';
+import type { Fault } from './errors.ts';
 import { type AppParts, createApp, createNetworkLimit } from './http/app.ts';
 import { createContexts, createFaultHandler } from './http/context.ts';
 import { type Demo, DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
@@ -151,19 +152,20 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     isExporting: tracing?.isExporting,
   });
 
-  const readDemo = async () => {
-    const demo = await findDemo(document, store);
-    if (demo) served = { ...served, shown: { ...served.shown, demoKey: demo.key } };
-    return demo;
-  };
-  /** Everybody knows the keys of the demo data, so others must not reach it. */
-  const refuseDemo = async (demo: ReturnType<typeof readDemo>) => {
-    if (isFirst && !config.demoKeys && (await demo)) throw new DemoError(config.host);
+  let demo: Demo | undefined;
+  /** Looks for the demo data, and returns the fault of a store that does not answer. Others must not reach keys that everybody knows. */
+  const lookForDemo = async (): Promise<Fault | undefined> => {
+    const found = await findDemo(document, store);
+    if (found && 'failure' in found) return found.failure;
+    if (found && isFirst && !config.demoKeys) throw new DemoError(config.host);
+    demo = found;
+    served = { ...served, shown: { ...served.shown, demoKey: demo?.key } };
+    return undefined;
   };
 
   let operational: GatewayServer | undefined;
   let stopWatching = () => {};
-  const close = async ({ noticeMs = 0, isReplaced = false }: Ending = {}) => {
+  const finish = async ({ noticeMs = 0, isReplaced = false }: Ending) => {
     stopWatching();
     if (!isReplaced) readiness.end();
     await closePort(server, noticeMs);
@@ -174,11 +176,14 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     await Promise.all([tracing?.close(), store.close()]);
     await log.flush();
   };
+  let closing: Promise<void> | undefined;
+  const close = (ending: Ending = {}) => {
+    closing ??= finish(ending);
+    return closing;
+  };
   try {
-    const fault = isFirst ? await readiness.checkAtStart() : undefined;
-    const demo = readDemo();
-    // If the store does not answer yet, `follow` checks this later.
-    if (!fault) await refuseDemo(demo);
+    // If the store does not answer yet, `follow` looks again later.
+    const fault = (isFirst ? await readiness.checkAtStart() : undefined) ?? (await lookForDemo());
     // With workers, the primary process opens METRICS_PORT: no worker can hold it up.
     if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
     await listen(server, 'PORT', config.port, config.host);
@@ -195,8 +200,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
         if (metricsOrigin) log.info(`Metrics: ${metricsOrigin}/metrics`);
         if (workers > 1) log.info(`Workers: ${workers}`);
         log.info(`Store: ${store.description}`);
-        const found = await demo;
-        if (found) welcomeToDemo(found, url, LOOPBACK.test(address), config.store, log);
+        if (demo) welcomeToDemo(demo, url, LOOPBACK.test(address), config.store, log);
       },
       follow: async () => {
         if (isWatching) {
@@ -207,9 +211,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
           };
           stopWatching = develop({ ...FILES, store, own, serve: replace, deadlineMs, log }, document);
         }
-        if (!fault) return;
-        await readiness.reportUntilReachable(fault);
-        await refuseDemo(readDemo());
+        for (let last = fault; last && isFirst && !closing; last = await lookForDemo()) {
+          await readiness.reportUntilReachable(last);
+        }
       },
       readFigures: metrics.readFigures,
       readReadiness: readiness.read,

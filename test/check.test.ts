@@ -5,6 +5,8 @@ import { afterAll, beforeAll, describe, expect, inject, onTestFinished, test } f
 import { checkStart } from '../src/check.ts';
 import { readConfig } from '../src/config.ts';
 import { lockFolder } from '../src/store/embedded/folder.ts';
+import { ADMINISTRATOR } from '../src/store/embedded/server.ts';
+import { openServer, toUrl } from '../src/store/embedded/store.ts';
 import { operations } from './helpers/api.ts';
 import { copyDataDir, MIGRATIONS, startConfigured } from './helpers/gateway.ts';
 import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from './helpers/pgbouncer.ts';
@@ -107,6 +109,23 @@ describe('a check of the start', () => {
     expect(existsSync(dataDir)).toBe(false);
     const there = copyDataDir(inject('dataDir'));
     expect(await check({ DATA_DIR: there })).toEqual({ isGood: true, lines: goodLines(there) });
+  });
+
+  test('finds the demo data of an embedded store that the start would migrate first', async () => {
+    const dataDir = copyDataDir(inject('dataDir'));
+    const server = await openServer({ dataDir, fsync: false });
+    const forget = `delete from supabase_migrations.schema_migrations where version = '${NEWEST.split('_')[0]}'`;
+    await asAdmin(toUrl(dataDir, ADMINISTRATOR), (db) => db.query(forget)).finally(server.close);
+    const { isGood, lines } = await check({ DATA_DIR: dataDir, HOST: '0.0.0.0' });
+    expect([isGood, lines.slice(4)]).toEqual([
+      false,
+      [
+        `Migrations     ok: the start applies ${NEWEST}`,
+        AGREES,
+        expect.stringMatching(/^Demo data {6}HOST=0\.0\.0\.0 is reachable by others/),
+        BAD,
+      ],
+    ]);
   });
 
   test('asks the gateway that serves an embedded store, and names a process that has it and does not serve it', async () => {

@@ -3,7 +3,7 @@
 import { toCall } from '../api/call.ts';
 import { receiveExample } from '../api/validate.ts';
 import type { Config } from '../config.ts';
-import { OperatorError } from '../errors.ts';
+import { type Fault, OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { type ExampleRequest, readExamples } from '../openapi/examples.ts';
 import { isNewStore } from '../store/open.ts';
@@ -32,9 +32,12 @@ const CALL_MS = 5_000;
 
 /**
  * Calls the functions of the document's example reads until one succeeds. Does not try a refused key again. Calls the store
- * directly, because a logged request that nobody sent would be confusing.
+ * directly, because a logged request that nobody sent would be confusing. Returns the fault of a store that does not answer.
  */
-export async function findDemo(document: CompiledDocument, store: Store): Promise<Demo | undefined> {
+export async function findDemo(
+  document: CompiledDocument,
+  store: Store,
+): Promise<Demo | { readonly failure: Fault } | undefined> {
   const refused = new Set<string>();
   for (const { request, status } of readExamples(document.source)) {
     if (request.method !== 'GET' || status !== 200) continue;
@@ -42,9 +45,9 @@ export async function findDemo(document: CompiledDocument, store: Store): Promis
     if (!received || refused.has(received.key)) continue;
     const result = await store.call(toCall(received.operation, received.request), AbortSignal.timeout(CALL_MS));
     if (!('failure' in result)) return { key: received.key, target: request.target, headers: request.headers };
-    const { kind } = result.failure;
-    if (kind === 'storeUnavailable' || kind === 'storeTimeout') return undefined;
-    if (kind === 'refusedKey') refused.add(received.key);
+    const { failure } = result;
+    if (failure.kind === 'storeUnavailable' || failure.kind === 'storeTimeout') return { failure };
+    if (failure.kind === 'refusedKey') refused.add(received.key);
   }
   return undefined;
 }

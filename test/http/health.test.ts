@@ -1,16 +1,19 @@
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { readConfig } from '../../src/config.ts';
 import { DeadlineError } from '../../src/deadline.ts';
 import { type Fault, OperatorError, storeFault } from '../../src/errors.ts';
 import { createReadiness, type Readiness } from '../../src/http/health.ts';
 import { createBuckets } from '../../src/limits/buckets.ts';
 import { type CompiledDocument, compileFile } from '../../src/openapi/compile.ts';
+import { openService } from '../../src/service.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
+import { limited } from '../../src/store/turns.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
 import { withBody } from '../helpers/function-body.ts';
-import { compileOnce, openTestStore, startGateway } from '../helpers/gateway.ts';
+import { compileOnce, createTestLog, openTestStore, startGateway } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -220,6 +223,19 @@ test('/metrics of a worker whose primary process does not answer is a 503 withou
   const answer = await fetch(new URL('/metrics', url));
   expect([answer.status, await answer.text(), faults]).toEqual([503, '{"error":"No metrics in time"}', []]);
   await close();
+});
+
+test('the demo data is looked for again where the store did not answer, before others are served for long', async () => {
+  let isAway = true;
+  const lost = storeFault('storeTimeout', new Error('it hangs'));
+  const store = createStubStore(() => (isAway ? lost : { json: '[]', count: 0 }));
+  const openStore = async () => ({ store: limited(store, { slots: 1, waiting: 1 }) });
+  const config = readConfig({ PORT: '0', HOST: '0.0.0.0', DATABASE_URL: 'postgres://a/b', CONTRACT_CHECK: 'warn' });
+  const service = await openService(config, { document: await compileOnce(), log: createTestLog().log, openStore });
+  onTestFinished(() => service.close());
+  const following = service.follow();
+  isAway = false;
+  await expect(following).rejects.toThrow('HOST=0.0.0.0 is reachable by others');
 });
 
 describe('a process', () => {
