@@ -38,19 +38,20 @@ return { '0', string.format('%.3f', full - now) }`;
 
 /** Creates buckets in Redis, full at first. While Redis is unavailable, `otherwise` takes the tokens. */
 export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToken {
-  /** When each empty bucket has a token again (performance.now()): until then Redis is not asked. */
+  /** When each empty bucket of a size has a token again (performance.now()): until then Redis is not asked. */
   const empty = new LRUCache<string, number>(upTo(MAX_EMPTY));
 
   return async (name, size, tokens = 1) => {
     if (!redis.isReady) return otherwise(name, size, tokens);
-    const left = (empty.get(name) ?? 0) - performance.now();
+    const id = `${name} ${size.perMinute} ${size.burst}`;
+    const left = (empty.get(id) ?? 0) - performance.now();
     if (left > TOLERANCE_MS) return toEmpty(size, left);
     const interval = intervalOf(size);
     try {
       const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval * tokens, interval * size.burst]);
       const [wait = 0, full = 0] = (answer as string[]).map(Number);
       if (wait === 0) return toTaken(size, full);
-      empty.set(name, performance.now() + wait);
+      empty.set(id, performance.now() + wait);
       return toEmpty(size, wait);
     } catch {
       return otherwise(name, size, tokens);

@@ -22,7 +22,7 @@ export type Usage = {
   admit(key: string): Promise<Admission> | undefined;
   /** Counts a request that has ended. */
   request(request: EndedRequest): void;
-  /** Sends what has been counted, up to one batch; for tests. Never rejects. */
+  /** Sends what has been counted; for tests. Never rejects. */
   flush(): Promise<void>;
   /** Sends everything, if the store takes it. */
   close(): Promise<void>;
@@ -78,6 +78,8 @@ const MAX_KEYS = 10_000;
 /** The maximum number of rows in memory, at about 150 bytes each, and in a batch. */
 const MAX_ROWS = 200_000;
 const MAX_BATCH = 5_000;
+/** The maximum number of keys in a batch: PostgREST returns no more rows (supabase/config.toml). */
+const MAX_ANSWERED = 1_000;
 /** The store's answer for one key is smaller, in bytes. */
 const ANSWER_SIZE = 500;
 /** The class of refused calls, which count against no limit. */
@@ -96,7 +98,7 @@ export function openUsage(options: UsageOptions): Usage {
   const { callStore, deadlineMs, timeZone, takeToken, log, recordEveryMs = RECORD_EVERY_MS, now = Date.now } = options;
   const brieflyMs = Math.min(deadlineMs, BRIEFLY_MS);
   const readCalendar = createCalendar(timeZone, now);
-  const maxKeys = Math.max(1, Math.floor(Math.min(options.answerLimit / ANSWER_SIZE, MAX_BATCH)));
+  const maxKeys = Math.max(1, Math.floor(Math.min(options.answerLimit / ANSWER_SIZE, MAX_ANSWERED)));
   const p_writer = randomUUID();
 
   const accounts = new LRUCache<string, Account>({ max: MAX_KEYS });
@@ -170,15 +172,18 @@ export function openUsage(options: UsageOptions): Usage {
     return { sequence, rows: taken, keys };
   }
 
-  /** Sends a batch, if there is one. Returns whether that succeeded. */
+  /** Sends what has been counted, and once a minute has the store delete what has expired. Returns whether that succeeded. */
   async function send(ms: number): Promise<boolean> {
-    unanswered ??= takeBatch();
-    if (!unanswered) return true;
-    const { day } = readCalendar();
-    const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence), ms);
-    if (!noteResult(result)) return false;
-    updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
-    unanswered = undefined;
+    for (let isFull = true; isFull; ) {
+      unanswered ??= takeBatch();
+      if (!unanswered) break;
+      const { day } = readCalendar();
+      const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence), ms);
+      if (!noteResult(result)) return false;
+      updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
+      isFull = unanswered.keys.length === maxKeys;
+      unanswered = undefined;
+    }
     if (now() - cleanedAt < CLEAN_EVERY_MS) return true;
     cleanedAt = now();
     return noteResult(await callStore(toBatchCall([], null), ms));

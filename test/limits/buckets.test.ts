@@ -37,6 +37,15 @@ test('a bucket that is looked at keeps its tokens', async () => {
   expect([await look(), await look()]).toEqual(Array(2).fill({ remaining: 0, seconds: 3 }));
 });
 
+test('a raised limit holds at once for a bucket in Redis that was empty', async () => {
+  const answers = [['999.000'], ['0', '1.000']];
+  const redis = { isReady: true, close: () => {}, eval: async () => answers.shift() };
+  const take = createRedisBuckets(redis, () => Promise.reject(new Error('Redis failed')));
+  const refused = { retryAfter: 1, remaining: 0, seconds: 3 };
+  expect([await take('a', SIZE), await take('a', SIZE)]).toEqual([refused, refused]);
+  expect(await take('a', { perMinute: 600, burst: 3 })).toEqual({ remaining: 3, seconds: 1 });
+});
+
 test('a smaller bucket holds at once what it can', async () => {
   const take = createBuckets(() => 1_000_000);
   for (let n = 0; n < 100; n += 1) await take('a', { perMinute: 1, burst: 100 });

@@ -105,6 +105,7 @@ async function read(key = KEYS.aurora): Promise<string[]> {
 }
 
 const sequences = () => recorded.map(({ args }) => args.p_sequence);
+const rows = (batch: number) => JSON.parse((recorded[batch]?.args.p_rows as JsonText | undefined)?.json ?? '');
 
 test('counts calls by day, operation and class of status, for the key alone that was sent', async () => {
   const { call, usage } = start();
@@ -134,7 +135,6 @@ test('asks the store once for a new key, and for all keys of a batch together', 
   await call('listarAcademias', KEYS.bosque);
   expect(sequences()).toEqual([null, null]);
   await usage.flush();
-  const rows = (batch: number) => JSON.parse((recorded[batch]?.args.p_rows as JsonText | undefined)?.json ?? '');
   expect(sequences()).toEqual([null, null, 1, null]);
   expect(rows(2)).toHaveLength(4);
   // Deletes what is too old, once a minute.
@@ -151,7 +151,20 @@ test('does not count an unknown key or path, and asks the store nothing more for
   const request = createRecord('GET', '/nada', {});
   usage.request({ ...request, endpoint: 'none', status: 404, durationMs: 1, responseBytes: 1 });
   await usage.flush();
-  expect(recorded).toEqual([]);
+  // Without calls too it deletes what is too old.
+  expect([sequences(), rows(0)]).toEqual([[null], []]);
+  clock += 60_000;
+  await usage.flush();
+  expect(sequences()).toEqual([null, null]);
+});
+
+test('sends as many keys in a batch as PostgREST returns, and all that were counted', async () => {
+  const { call, usage } = start();
+  onRecord = async () => ({ json: '[]', count: 0 });
+  for (let n = 0; n < 1_500; n += 1) await call('listarAcademias', `wms_demo_${n}`);
+  recorded = [];
+  await usage.flush();
+  expect([sequences(), rows(0).length, rows(1).length]).toEqual([[1, 2, null], 1_000, 500]);
 });
 
 test('records by itself what was counted', async () => {
