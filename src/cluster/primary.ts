@@ -42,7 +42,7 @@ export class Primary {
   readonly #lastEnded = Promise.withResolvers<void>();
   readonly #takeToken = createBuckets();
   #metrics: Promise<Pick<Metrics, 'contentType' | 'read'>> | undefined;
-  #log: Promise<Log> | undefined;
+  #log!: Log;
   /** The server of an embedded store. */
   #database: EmbeddedServer | undefined;
   /** `starting` until all workers serve for the first time. */
@@ -60,13 +60,16 @@ export class Primary {
   async open(): Promise<void> {
     const { checkPorts } = await import('../http/server.ts');
     await checkPorts(this.#config);
+    // Now, because an upgrade replaces the files before it replaces the workers.
+    const { openLog } = await import('../telemetry/log.ts');
+    this.#log = openLog(this.#config, []);
     if (this.#config.store.kind !== 'embedded') return;
     const [{ refuseNewDemo }, { openServer }] = await Promise.all([
       import('../http/demo.ts'),
       import('../store/open.ts'),
     ]);
     await refuseNewDemo(this.#config);
-    this.#database = await openServer(this.#config, FILES, await this.#openLog());
+    this.#database = await openServer(this.#config, FILES, this.#log);
   }
 
   /**
@@ -105,14 +108,13 @@ export class Primary {
     this.#isReplacementDue = true;
     if (this.#state !== 'serving') return;
     this.#state = 'replacing';
-    const log = await this.#openLog();
     while (this.#isReplacementDue) {
       this.#isReplacementDue = false;
-      log.info('Replacing the workers one after the other');
+      this.#log.info('Replacing the workers one after the other');
       const areReplaced = await this.#replaceEach();
       if (this.#isStopping()) return;
-      if (areReplaced) log.info('The workers are replaced');
-      else log.error('A new worker did not serve: the other workers stay as they are');
+      if (areReplaced) this.#log.info('The workers are replaced');
+      else this.#log.error('A new worker did not serve: the other workers stay as they are');
     }
     this.#state = 'serving';
   }
@@ -121,7 +123,7 @@ export class Primary {
     for (const slot of this.#slots) {
       if (this.#isStopping()) return false;
       const next = this.#launch(slot);
-      if (!(await next.servesInTime())) return false;
+      if (!(await next.served)) return false;
       const old = slot.current;
       slot.current = next;
       await old?.stop({ noticeMs: this.#config.drainMs, isReplaced: true });
@@ -148,11 +150,11 @@ export class Primary {
       // A temporary folder has another name each time.
       env: this.#database ? { DATA_DIR: this.#database.dataDir } : {},
       answer: (message) => this.#answer(message),
-      onHung: async (text) => (await this.#openLog()).error(text),
+      onHung: (text) => this.#log.error(text),
     });
     this.#live.add(worker);
-    void worker.served.then(async (isServing) => {
-      if (isServing && this.#hasStarted()) (await this.#openLog()).info(`${worker.name} is serving`);
+    void worker.served.then((isServing) => {
+      if (isServing && this.#hasStarted()) this.#log.info(`${worker.name} is serving`);
     });
     void worker.ended.then((end) => this.#onEnd(slot, worker, end));
     return worker;
@@ -185,11 +187,8 @@ export class Primary {
   async #refill(slot: WorkerSlot, ended: WorkerProcess, text: string): Promise<void> {
     slot.quickEnds = ended.uptimeMs() < MIN_UPTIME_MS ? slot.quickEnds + 1 : 0;
     const seconds = slot.quickEnds === 0 ? 0 : Math.min(2 ** (slot.quickEnds - 1), MAX_DELAY_S);
-    // The timer keeps this process alive: it may be all that is left.
-    const isDue = delay(seconds * 1_000);
-    const log = await this.#openLog();
-    log.error(`${text}: starting a new one${seconds === 0 ? '' : ` in ${seconds} s`}`);
-    await isDue;
+    this.#log.error(`${text}: starting a new one${seconds === 0 ? '' : ` in ${seconds} s`}`);
+    await delay(seconds * 1_000);
     if (this.#hasStarted() && slot.current === ended) slot.current = this.#launch(slot);
   }
 
@@ -207,7 +206,7 @@ export class Primary {
     const { serveHealth, serveMetrics } = await import('../http/health.ts');
     const { openOperationalServer } = await import('../http/server.ts');
     const endpoints = [serveHealth({ read: () => this.#readReadiness() }), serveMetrics(await this.#openMetrics())];
-    return openOperationalServer(this.#config, endpoints, await this.#openLog());
+    return openOperationalServer(this.#config, endpoints, this.#log);
   }
 
   #openMetrics(): Promise<Pick<Metrics, 'contentType' | 'read'>> {
@@ -230,10 +229,5 @@ export class Primary {
       if (!current?.isServing) throw new Error('the worker does not serve');
       return current.channel.ask<Answer>({ kind }, ms);
     });
-  }
-
-  #openLog(): Promise<Log> {
-    this.#log ??= import('../telemetry/log.ts').then(({ openLog }) => openLog(this.#config, []));
-    return this.#log;
   }
 }

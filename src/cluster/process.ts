@@ -31,7 +31,7 @@ export type End = { readonly code: number | null; readonly reason?: string | nul
 export class WorkerProcess {
   readonly name: string;
   readonly channel: Channel<ToWorker>;
-  /** Resolves with true when it serves, with false if it ends before. */
+  /** Resolves with true when it serves, with false if it ends before, or is killed because it takes too long. */
   readonly served: Promise<boolean>;
   readonly ended: Promise<End>;
   isServing = false;
@@ -82,22 +82,17 @@ export class WorkerProcess {
     this.#worker.process.kill('SIGKILL');
   }
 
-  /** Resolves with whether it serves. Kills one that does not in time: a replacement would wait for ever. */
-  async servesInTime(): Promise<boolean> {
-    try {
-      return await within(this.#startMs, () => this.served);
-    } catch {
-      this.#killHung(`served after ${this.#startMs / 1_000} s`);
-      return false;
-    }
-  }
-
   /**
-   * Kills a worker that no longer answers, such as a stopped one or one in an endless loop. Its clients would get no answer, and a
-   * load balancer would keep sending requests, because the other workers answer /readyz.
+   * Kills a worker that does not serve in time, for which the start or a replacement would wait for ever, or that no longer answers,
+   * such as a stopped one or one in an endless loop. Its clients would get no answer, and a load balancer would keep sending requests,
+   * because the other workers answer /readyz.
    */
   async #watch(): Promise<void> {
-    if (!(await this.served)) return;
+    const serves = within(this.#startMs, () => this.served).catch(() => {
+      this.#killHung(`served after ${this.#startMs / 1_000} s`);
+      return false;
+    });
+    if (!(await serves)) return;
     try {
       for (;;) {
         await this.channel.ask({ kind: 'ping' }, PING_MS);

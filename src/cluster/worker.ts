@@ -64,9 +64,10 @@ function stopWithPrimary(stop: () => Promise<void>): void {
   });
 }
 
-/** Closes the channel, which is all that keeps a stopped worker alive. */
+/** Closes the channel, and ends: a DNS lookup, which cannot be cancelled, would hold the process. */
 function leave(): void {
   expectDisconnect();
+  process.once('disconnect', () => process.exit());
   if (process.connected) process.disconnect();
 }
 
@@ -76,8 +77,8 @@ function expectDisconnect(): void {
 }
 
 /**
- * Takes tokens from the primary process's buckets. If it does not answer in time, the worker takes them from its own share, so the
- * workers together never admit more than twice the limit.
+ * Takes tokens from the primary process's buckets. If it does not answer in time, the worker takes them from a bucket of its own, with
+ * its share of the tokens, and at least one.
  */
 function createSharedBuckets(channel: Channel<ToPrimary>, worker: WorkerNumber): TakeToken {
   const takeOwn = createBuckets();

@@ -494,6 +494,7 @@ describe('a replacement', () => {
       return createWorker(number === 3, (how) => ended.push(`${number}: ${how}`)) as unknown as Worker;
     });
     const primary = new Primary(readConfig({ ...env, DEADLINE_MS: '1000', DRAIN_MS: '0', LOG_LEVEL: 'silent' }));
+    await primary.open();
     const run = primary.run();
     void primary.replaceWorkers();
     await vi.waitFor(() => expect(begun).toBe(3), 60_000);
