@@ -120,6 +120,9 @@ const PARTS = /^postgres(?:ql)?:\/\/(?:([^:@/?]*)(?::([^@/?]*))?@)?([^/?]*)(?:\/
 const HOST_AND_PORT = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d*))?$/;
 const DEFAULT_PORT = '5432';
 
+/** Parameters of which no part is shown. */
+const SECRET = ['user', 'password', 'sslpassword'];
+
 type Parameters = Readonly<Record<string, string | undefined>>;
 
 /** Reads a connection string. Throws UrlError for what libpq refuses or the gateway does not support. */
@@ -163,18 +166,22 @@ function readParameters(query: string): Parameters {
   const given: Record<string, string> = { __proto__: null } as never;
   for (const part of query.split('&').filter(Boolean)) {
     const [name = '', value, ...more] = part.split('=').map((piece) => decode(piece, 'a parameter') ?? '');
+    // Behind a password with an ampersand, the name is a part of it.
+    const isShown = !SECRET.some((secret) => secret in given) || Object.hasOwn(PARAMETERS, name);
     if (value === undefined || more.length > 0) {
-      throw new UrlError(`${name}: expected ${name}=value, with = in the value as %3D`);
+      const shown = isShown ? name : 'a parameter';
+      throw new UrlError(`${shown}: expected name=value, with & and = in the value as %26 and %3D`);
     }
-    given[name] = checkParameter(name, value);
+    given[name] = checkParameter(name, value, isShown);
   }
   return given;
 }
 
-function checkParameter(name: string, value: string): string {
+function checkParameter(name: string, value: string, isShown: boolean): string {
   const rule = Object.hasOwn(PARAMETERS, name) ? PARAMETERS[name] : undefined;
   if (!rule) {
     const meant = findNear(name.toLowerCase(), Object.keys(PARAMETERS));
+    if (!isShown) throw new UrlError('a parameter is none of libpq: write & in a value as %26');
     throw new UrlError(meant ? `${name}: expected ${meant}` : `${name} is not a parameter of libpq`);
   }
   if ('refused' in rule) throw new UrlError(`${name} ${rule.refused}`);

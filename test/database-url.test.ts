@@ -185,8 +185,11 @@ test.each([
   ['postgres://a/n?ssl=1', 'ssl=1: expected true'],
   ['postgres://a/n?schema=public', 'schema is not a parameter of libpq'],
   ['postgres://a/n?__proto__=x', '__proto__ is not a parameter of libpq'],
-  ['postgres://a/n?dbname', 'dbname: expected dbname=value, with = in the value as %3D'],
-  ['postgres://a/n?options=-c a=b', 'options: expected options=value, with = in the value as %3D'],
+  // The rest of a password.
+  ['postgres://a/n?password=ab&cd', 'a parameter: expected name=value, with & and = in the value as %26 and %3D'],
+  ['postgres://a/n?password=ab&cd=x', 'a parameter is none of libpq: write & in a value as %26'],
+  ['postgres://a/n?dbname', 'dbname: expected name=value, with & and = in the value as %26 and %3D'],
+  ['postgres://a/n?options=-c a=b', 'options: expected name=value, with & and = in the value as %26 and %3D'],
   ['postgres://a/n%00', 'the database has %00, which no text of Postgres can have'],
   ['postgres://a/n%ff', 'the database is not valid percent-encoded UTF-8'],
   ['postgres://a/n?hostaddr=b', 'hostaddr=b: expected IP addresses'],
