@@ -60,10 +60,10 @@ async function findFiles(db: Database, tenant: string): Promise<File[]> {
 }
 
 async function writeRows(db: Database, { titles, query }: File, output: FileHandle): Promise<number> {
-  await output.write(toCsv([titles]));
+  await output.writeFile(toCsv([titles]));
   let count = 0;
   for await (const rows of queryTexts(db, query)) {
-    await output.write(toCsv(rows.map((texts) => JSON.parse(texts))));
+    await output.writeFile(toCsv(rows.map((texts) => JSON.parse(texts))));
     count += rows.length;
   }
   return count;

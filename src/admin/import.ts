@@ -92,8 +92,9 @@ export async function importData(
   await inTransaction(db, async () => {
     await db.query('savepoint before_import');
     for (const table of tables) {
-      const source = sources.find((source) => source.table === table.name);
-      if (source) imported.push(await importSource(db, table, source, options));
+      for (const source of sources.filter((source) => source.table === table.name)) {
+        imported.push(await importSource(db, table, source, options));
+      }
     }
     if (dryRun) await db.query('rollback to savepoint before_import');
   });
@@ -113,9 +114,10 @@ function findFiles(folder: string): Source[] {
   const path = toPath(folder);
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
     throw new CommandError(t`There is no folder ${folder}`);
-  const files = readdirSync(path).filter((file) => file.endsWith('.csv') && file !== `${USAGE}.csv`);
+  const tableOf = (file: string) => /^(.*)\.csv$/i.exec(file)?.[1]?.toLowerCase();
+  const files = readdirSync(path).filter((file) => ![undefined, USAGE].includes(tableOf(file)));
   if (files.length === 0) throw new CommandError(t`${folder} has no CSV file`);
-  return files.map((file) => findFile(basename(file, '.csv'), join(folder, file)));
+  return files.map((file) => findFile(tableOf(file) ?? '', join(folder, file)));
 }
 
 /** Creates a row from each record, or changes one. Throws CommandError with all bad lines in order. */

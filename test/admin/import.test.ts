@@ -455,6 +455,13 @@ describe('an export', () => {
     }
   });
 
+  test('imports again with names in capitals', async () => {
+    const folder = mkdtempSync(join(root, 'capitals-'));
+    writeFileSync(join(folder, 'ALUNOS.CSV'), 'nome,email\nAna,ana@x.example\n');
+    writeFileSync(join(folder, 'academias.csv'), 'nome\nCentro\n');
+    expect(await importAll(folder)).toMatchObject({ code: 0, output: 'Created: academias 1, alunos 1.\n' });
+  });
+
   test('of a table of your own with references to its own rows imports again', async () => {
     await rows(`${createTable('indicacoes', 'numero integer not null, indicada_por uuid')}
       alter table private.indicacoes add foreign key (tenant_id, indicada_por)
@@ -481,6 +488,14 @@ describe('an export', () => {
       ),
     );
     await rows('drop table private.indicacoes');
+  });
+
+  test('of a table whose default has a dollar and a digit leaves it as it is', async () => {
+    await rows(createTable('tarifas', "nome text not null, preco text not null default 'R$20,00'"));
+    expect(await importInto('tarifas', ['nome', 'Mensal'])).toEqual(created(1, 'tarifas'));
+    const sql = 'select preco from private.tarifas where tenant_id = $1';
+    expect(await rows(sql, [tenant])).toEqual([{ preco: 'R$20,00' }]);
+    await rows('drop table private.tarifas');
   });
 
   test('of columns of arrays imports again, whatever the style of dates', async () => {

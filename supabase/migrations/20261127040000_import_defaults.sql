@@ -1,0 +1,125 @@
+-- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty.
+
+create or replace function private.import_rows(
+  p_tenant_id uuid, p_table regclass, p_lines jsonb, p_is_update boolean default false
+)
+returns table (line integer, field text, message text)
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_now constant timestamptz := clock_timestamp();
+  -- Stands for the line: a default may contain any other text.
+  v_mark constant text := chr(1);
+  v_columns text;
+  v_values text;
+  v_changes text;
+  v_many text;
+  v_one text;
+  -- Indexes whose entries are collected and then added together: one by one took three times as long.
+  v_indexes constant regclass[] := array(
+    select i.indexrelid::regclass
+      from pg_index i
+      join pg_class c on c.oid = i.indexrelid
+      join pg_am m on m.oid = c.relam
+     where i.indrelid = p_table and m.amname = 'gin' and 'fastupdate=off' = any (c.reloptions)
+  );
+  v_index regclass;
+  v_is_done boolean;
+  v_line jsonb;
+  v_message text;
+  v_constraint text;
+  v_rule record;
+begin
+  perform private.require_tenant(p_tenant_id);
+  -- Each line is one microsecond later than the one before, because lists are in order of creation and the clock of the
+  -- embedded Postgres counts milliseconds.
+  select string_agg(quote_ident(c.name), ', '),
+         string_agg(
+           format(
+             'coalesce((%s -> ''fields'' ->> %L)::%s, %s)', v_mark, c.name, c.type,
+             case
+               when c.name = 'criado_em' then
+                 format('$3 + (%s ->> ''line'')::integer * interval ''1 microsecond''', v_mark)
+               else coalesce(c.column_default, 'null')
+             end
+           ),
+           ', '
+         ),
+         string_agg(
+           format(
+             '%1$I = case when l.value -> ''fields'' ? %1$L then (l.value -> ''fields'' ->> %1$L)::%2$s else r.%1$I end',
+             c.name, c.type
+           ),
+           ', '
+         ) filter (where c.name <> 'id')
+    into v_columns, v_values, v_changes
+    from private.data_columns(p_table) c;
+  if p_is_update then
+    v_many := format(
+      'update %s r set %s from jsonb_array_elements($2) l where r.tenant_id = $1 and r.id = (l.value ->> ''id'')::uuid',
+      p_table, v_changes
+    );
+  else
+    v_one := format('insert into %s (tenant_id, %s) values ($1, %s)', p_table, v_columns, replace(v_values, v_mark, '$2'));
+    v_many := format(
+      'insert into %s (tenant_id, %s) select $1, %s from jsonb_array_elements($2) l',
+      p_table, v_columns, replace(v_values, v_mark, 'l.value')
+    );
+  end if;
+
+  -- Citus copies the rows of a query, which row security forbids.
+  if current_setting('citus.propagate_set_commands', true) is null then
+    foreach v_index in array v_indexes loop
+      execute format('alter index %s set (fastupdate = on)', v_index);
+    end loop;
+    begin
+      execute v_many using p_tenant_id, p_lines, v_now;
+      v_is_done := true;
+    exception
+      when integrity_constraint_violation or data_exception then
+        v_is_done := false; -- One by one, each line tells its own.
+    end;
+    -- Searches read what is collected, also of an import that failed.
+    foreach v_index in array v_indexes loop
+      perform gin_clean_pending_list(v_index);
+      execute format('alter index %s set (fastupdate = off)', v_index);
+    end loop;
+    if v_is_done then
+      return;
+    end if;
+  end if;
+
+  for v_line in select l.value from jsonb_array_elements(p_lines) l loop
+    if p_is_update then
+      -- Citus takes no case with a conversion that depends on settings, such as that of a time.
+      select string_agg(format('%1$I = ($2 -> ''fields'' ->> %1$L)::%2$s', c.name, c.type), ', ')
+        into v_changes
+        from private.data_columns(p_table) c
+       where c.name <> 'id' and v_line -> 'fields' ? c.name;
+      continue when v_changes is null;
+      v_one := format('update %s r set %s where r.tenant_id = $1 and r.id = ($2 ->> ''id'')::uuid', p_table, v_changes);
+    end if;
+    begin
+      execute v_one using p_tenant_id, v_line, v_now;
+    exception
+      when integrity_constraint_violation or data_exception then
+        get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
+        select a.attname::text as field,
+               case
+                 when k.contype = 'c' then 'must satisfy ' || pg_get_expr(k.conbin, k.conrelid)
+                 when k.contype in ('p', 'u') then 'must not be that of another record'
+               end as message
+          into v_rule
+          from pg_constraint k
+          join pg_attribute a on a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'tenant_id'
+         -- Citus leaves it empty, and the message has to do.
+         where k.conrelid = p_table and k.conname = v_constraint
+         order by a.attnum
+         limit 1;
+        return query select (v_line ->> 'line')::integer, v_rule.field, coalesce(v_rule.message, v_message);
+    end;
+  end loop;
+end;
+$$;
