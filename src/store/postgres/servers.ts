@@ -30,8 +30,8 @@ const LOOK_MS = 1_000;
 /** What a server reports about itself. */
 type State = Pick<Server, 'timeline' | 'instance' | 'isReadOnly'>;
 
-const INSTANCE = `
-select concat_ws(' ', extract(epoch from pg_postmaster_start_time()), inet_server_addr(), inet_server_port()) as instance`;
+/** The microsecond in which it started: not its address, because a server may have several, such as those of both versions of IP. */
+const INSTANCE = 'select extract(epoch from pg_postmaster_start_time())::text as instance';
 const STATE = `
 ${INSTANCE}, current_setting('default_transaction_read_only') = 'on' as "isReadOnly",
   case when pg_is_in_recovery() then 0
