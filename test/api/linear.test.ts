@@ -10,7 +10,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { importSource } from '../../src/admin/import.ts';
 import type { Column } from '../../src/admin/tables.ts';
 import { CommandError } from '../../src/admin/terminal.ts';
-import { document, KEYS, withoutHeaders } from '../helpers/api.ts';
+import { formats } from '../../src/openapi/formats.ts';
+import { document, jsonBody, KEYS, withoutHeaders } from '../helpers/api.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { findPort } from '../helpers/servers.ts';
 import { readCpuTime } from './linear/cpu-time.ts';
@@ -32,6 +33,10 @@ const BATCHES = 2;
 const MAX_BATCHES = 50;
 const REQUESTS_IN_BATCH = 4;
 
+/** How a text begins that every format reads, and what it repeats. */
+const BEGINNINGS = ['', 'http://', 'a@', '/'];
+const UNITS = [':', '/', 'a', '1', 'a.', 'a-', 'a@', '1:', '%41', '~0', '{a}', '(', ' '];
+
 const PARAMETER_PATHS = ['/one/{a}', '/rooms/{a}/seats/{b}/days/{c}'];
 
 const folder = mkdtempSync(join(tmpdir(), 'linear-'));
@@ -41,7 +46,8 @@ let url: string;
 beforeAll(async () => {
   const file = join(folder, 'openapi.json');
   const own = PARAMETER_PATHS.map((path, index) => [path, { get: toOperation(path, index) }]);
-  writeFileSync(file, JSON.stringify({ ...document, paths: { ...document.paths, ...Object.fromEntries(own) } }));
+  const paths = { ...document.paths, ...Object.fromEntries(own), '/formats': { post: toFormats() } };
+  writeFileSync(file, JSON.stringify({ ...document, paths }));
   const port = await findPort();
   url = `http://127.0.0.1:${port}`;
   gateway = fork('test/api/linear/gateway.ts', [file], {
@@ -72,6 +78,13 @@ function toOperation(path: string, index: number): object {
   };
 }
 
+/** An operation whose body is a text that has to be of every format. */
+function toFormats(): object {
+  const schema = { type: 'string', allOf: Object.keys(formats).map((format) => ({ format })) };
+  const responses = { 204: { description: 'Read' } };
+  return { operationId: 'formats', 'x-rpc': 'formats', ...jsonBody(schema), responses };
+}
+
 function request(method: string, target: string, headers: object = {}, body = ''): string {
   const lines = Object.entries({ Host: 'h', 'X-Api-Key': KEYS.aurora, ...headers });
   return `${method} ${target} HTTP/1.1\r\n${lines.map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n${body}`;
@@ -80,6 +93,7 @@ function request(method: string, target: string, headers: object = {}, body = ''
 const get = (target: string, headers?: object) => request('GET', target, headers);
 const post = (body: string, headers: object = {}) =>
   request('POST', '/v1/alunos', { 'Content-Length': body.length, ...headers }, body);
+const postText = (body: string) => request('POST', '/v1/formats', { 'Content-Length': body.length }, body);
 const postMessage = (body: string) =>
   request('POST', '/mcp', { 'Content-Length': body.length, ...MESSAGE_HEADERS }, body);
 /** A call of the tool that creates a student. */
@@ -181,6 +195,12 @@ const bodies: readonly Row[] = [
   ['an e-mail without @', 422, (size) => post(`{"p_email":"${fill(size, 'a.')}"}`)],
   ['an e-mail with many labels', 422, (size) => post(`{"p_email":"a@${fill(size, 'a.')}!"}`)],
   ['an e-mail with a long label', 422, (size) => post(`{"p_email":"a@${fill(size, 'a-')}!"}`)],
+
+  ...BEGINNINGS.flatMap((begin) =>
+    UNITS.map((unit): Row => {
+      return [`a text of any format, ${begin}${unit}…`, 422, (size) => postText(`"${begin}${fill(size, unit)}!"`)];
+    }),
+  ),
 
   ['arguments of a tool', 200, (size) => postArguments(fillDistinct(size, ',', (n) => `"${n}":0`))],
   ['a nested argument', 200, (size) => postArguments(`"a":[${fill(size, '0,')}0]`)],
