@@ -1,6 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
+import { findDoubling } from './doubling.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
 import { EXPRESSIONS, isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
@@ -462,6 +463,8 @@ class OperationReader {
     this.#checkContent(source.content, 'the body', place);
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
+    const doubled = findDoubling(schema);
+    if (doubled !== undefined) this.mistake('a schema twice within itself', [...place, JSON_TYPE, 'schema'], doubled);
     const fields = readFields(schema);
     for (const { argument } of fields ?? [{ argument: 'the body' }]) {
       const filled = fields ? (schema.properties?.[argument] ?? {}) : schema;

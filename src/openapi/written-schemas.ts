@@ -73,32 +73,38 @@ function innerFirst(roots: readonly unknown[], read: (schema: unknown) => Source
  * between values, or between objects that a required property tells apart.
  */
 function simplifyChoice(schema: Schema): Source {
+  const split = splitChoice(schema);
+  if (!split) return schema;
+  const { keyword, known, cases } = split;
+  const { [keyword]: _choices, ...own } = schema;
+  const parts = cases.map(({ when, choice }) => ({ if: { not: when }, else: choice }));
+  const first = parts.length > 0 ? { if: known, else: known } : known;
+  return { ...own, allOf: [...(own.allOf ?? []), first, ...parts] };
+}
+
+/** What a choice knows to choose by, and the schema that is validated in each case; undefined if it validates all of them. */
+export function splitChoice(schema: Schema) {
   const keyword = schema.oneOf ? 'oneOf' : 'anyOf';
-  const { [keyword]: choices = [], ...own } = schema;
-  if (choices.length === 0) return schema;
-  const allOf = (...parts: readonly object[]) => ({ ...own, allOf: [...(own.allOf ?? []), ...parts] });
-  const choose = (known: object, cases: readonly { readonly when: object; readonly choice: Schema }[]) =>
-    allOf({ if: known, else: known }, ...cases.map(({ when, choice }) => ({ if: { not: when }, else: choice })));
-  const groups = [...Map.groupBy(choices, (choice) => typesOf(choice).join()).values()].map((group) => {
+  const choices = schema[keyword] ?? [];
+  if (choices.length === 0) return undefined;
+  const groups = [...Map.groupBy(choices, (choice) => typesOf(choice).join()).values()].map((group): Schema[] => {
     const [first = {}, ...others] = group;
-    return { types: typesOf(first), choice: others.length > 0 ? { [keyword]: group } : first };
+    return others.length > 0 ? [first, { [keyword]: group }] : [first, first];
   });
-  const types = joinValues(groups.map((group) => group.types));
+  const types = joinValues(groups.map(([first = {}]) => typesOf(first)));
   if (groups.length > 1 && types.length > 0) {
-    return choose(
-      toType(types),
-      groups.map((group) => ({ when: toType(group.types), choice: group.choice })),
-    );
+    const cases = groups.map(([first = {}, choice = {}]) => ({ when: toType(typesOf(first)), choice }));
+    return { keyword, known: toType(types), cases } as const;
   }
   const values = joinValues(choices.map(readEnum));
-  if (values.length > 0) return allOf({ enum: values });
+  if (values.length > 0) return { keyword, known: { enum: values }, cases: [] } as const;
   const tagsOf = (name: string) => choices.map((choice) => readTags(choice, name));
   const tag = Object.keys(readProperties(choices[0] ?? {}).properties).find(
     (name) => joinValues(tagsOf(name)).length > 0,
   );
-  if (tag === undefined) return schema;
+  if (tag === undefined) return undefined;
   const cases = choices.map((choice) => ({ when: toTagged(tag, readTags(choice, tag)), choice }));
-  return choose(toTagged(tag, joinValues(tagsOf(tag))), cases);
+  return { keyword, known: toTagged(tag, joinValues(tagsOf(tag))), cases } as const;
 }
 
 /** The values of all lists, if each has some and no two have the same. */

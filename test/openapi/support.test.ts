@@ -66,6 +66,18 @@ function own(...names: string[]): string {
   return `{ get: { operationId: own, x-rpc: own, parameters: [${parameters}], responses: ${responses} } }`;
 }
 
+/** A path with one operation, whose body has a schema. */
+function bodyOf(schema: string): string {
+  return `{ post: { operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: ${schema} } } },
+    responses: { '204': { description: '' } } } }`;
+}
+
+const SELF = "{ $ref: '#/components/schemas/Pet' }";
+const SELVES = `{ type: array, items: ${SELF} }`;
+const TWICE = ['text', 'image'].map(
+  (name) => `{ type: object, required: [${name}], properties: { children: ${SELVES} } }`,
+);
+
 /** For everything that is refused, what stands at places of the small document. */
 const EDITS: Readonly<Record<Refused, Readonly<Record<string, unknown>>>> = parse(`
 what the specification does not allow: { GET sumary: A pet }
@@ -139,6 +151,8 @@ a keyword that is none: { Pet: { type: string, maxlength: 1 } }
 a keyword with a value that it does not have: { Pet: { type: string, maxLength: '1' } }
 a schema that no value meets: { Pet: { type: integer, minimum: 2, maximum: 1 } }
 a schema within itself: { Pet: { oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] } }
+a schema twice within itself:
+  { Pet: { oneOf: [${TWICE}] }, paths /pets: ${bodyOf(SELF)} }
 integers that JSON readers round: { Pet: { type: integer, maximum: 9223372036854775807 } }
 `);
 
@@ -181,9 +195,6 @@ test.each([
 });
 
 const NO_VALUE = 'leave no valid value: correct one of the two';
-const bodyOf = (schema: string) =>
-  `{ post: { operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: ${schema} } } },
-    responses: { '204': { description: '' } } } }`;
 const photo = (value: string) =>
   bodyOf(`{ type: object, additionalProperties: false, properties: { p_photo: { format: byte, default: ${value} } } }`);
 
@@ -239,6 +250,49 @@ test.each<[place: string, yaml: string, message?: string]>([
   const error = await compiled.catch((error) => error);
   expect(error).toBeInstanceOf(DocumentError);
   expect(error.message).toContain(message);
+});
+
+const CHILD = `children: ${SELVES}`;
+const tagged = (kind: string) =>
+  `{ type: object, required: [kind], properties: { kind: { const: ${kind} }, ${CHILD} } }`;
+const ifKind = (kind: string) =>
+  `{ if: { required: [kind], properties: { kind: { const: ${kind} } } }, then: { properties: { ${CHILD} } } }`;
+const part = (name: string) => `{ $ref: '#/components/schemas/Pet/$defs/${name}' }`;
+const PARTS = `$defs: { A: { type: object, properties: { ${CHILD} } }, B: { type: object, properties: { ${CHILD} } } }`;
+
+test.each<[schema: string, name?: string]>([
+  [`{ allOf: [{ properties: { ${CHILD} } }, { properties: { ${CHILD} } }] }`, 'children'],
+  [`{ anyOf: [{ properties: { ${CHILD} } }, { required: [a], properties: { ${CHILD} } }] }`, 'children'],
+  [`{ ${PARTS}, allOf: [{ allOf: [${part('A')}], minProperties: 1 }, { allOf: [${part('A')}] }] }`, 'children'],
+  [`{ if: { properties: { a: ${SELF} } }, then: { properties: { a: ${SELF} } } }`, 'a'],
+  [`{ allOf: [${ifKind('a')}, ${ifKind('a')}] }`, 'children'],
+  [`{ type: array, items: ${SELF}, contains: ${SELF} }`, 'items'],
+  [`{ properties: { ab: ${SELF} }, patternProperties: { ^a: ${SELF} } }`, 'ab'],
+  [`{ patternProperties: { '^[a-z]': ${SELF}, '^\\w+$': ${SELF} } }`, '^[a-z]'],
+  [`{ allOf: [{ properties: { a: ${SELF} } }, { additionalProperties: ${SELF} }] }`, 'a'],
+  [`{ anyOf: [{ unevaluatedProperties: ${SELF} }, { unevaluatedProperties: ${SELF} }] }`, 'unevaluatedProperties'],
+  [
+    `{ properties: { a: { anyOf: [{ items: { items: ${SELF} } }, { minItems: 1, items: { items: ${SELF} } }] } } }`,
+    'items',
+  ],
+  [`{ oneOf: [${tagged('a')}, ${tagged('b')}] }`],
+  [`{ ${PARTS}, oneOf: [${part('A')}, ${part('B')}], discriminator: { propertyName: kind } }`],
+  [`{ oneOf: [{ type: object, required: [a] }, { type: object, required: [b], properties: { ${CHILD} } }] }`],
+  [`{ oneOf: [{ type: array, items: ${SELF} }, { type: object, additionalProperties: ${SELF} }, { type: string }] }`],
+  [
+    `{ oneOf: [{ required: [and], properties: { and: ${SELVES} } }, { required: [or], properties: { or: ${SELVES} } }] }`,
+  ],
+  [`{ properties: { left: ${SELF}, right: ${SELF} } }`],
+  [`{ properties: { a: ${SELF} }, patternProperties: { ^x-: ${SELF}, ^y-: ${SELF} }, additionalProperties: ${SELF} }`],
+  [`{ if: { required: [a] }, then: { properties: { a: ${SELF} } }, else: { properties: { a: ${SELF} } } }`],
+  [`{ allOf: [${ifKind('a')}, ${ifKind('b')}] }`],
+  [`{ type: array, prefixItems: [${SELF}, ${SELF}], items: ${SELF} }`],
+  [`{ allOf: [{ properties: { a: ${SELF} } }], unevaluatedProperties: ${SELF} }`],
+  [`{ anyOf: [{ properties: { a: { items: ${SELF} } } }, { properties: { a: { properties: { b: ${SELF} } } } }] }`],
+])('serves a body within itself, unless each level takes twice the time: %s', async (schema, name) => {
+  const compiled = compile(put(small(PET, schema), ['paths /pets', parse(bodyOf(SELF))]));
+  if (name === undefined) return expect(compiled).resolves.toBeDefined();
+  await expect(compiled).rejects.toThrow(`POST /pets: ${name} leads to the same schema again in two ways`);
 });
 
 test.each([
