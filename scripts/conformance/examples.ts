@@ -11,7 +11,7 @@ import { isRead, OWN_KEY, type Request } from './request.ts';
 /** The checks of an operation's examples. */
 export function* createExampleChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { demo = false, contract, coverage } = setting;
-  const scheme = findKeyScheme(contract.document);
+  const scheme = findKeyScheme(contract.document, operation.source.security);
   const knownKeys = [undefined, '', scheme?.['x-example'], scheme?.['x-unknown-example']];
   const rules = demo ? [] : operation.inputs.filter(({ rule }) => rule).map(({ name }) => name);
   const examples = readExamples(contract.document).filter(({ operationId }) => operationId === operation.id);

@@ -13,6 +13,7 @@ import { stringify } from 'yaml';
 import { prefersPortuguese } from '../api/messages.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { readApiRoot } from '../openapi/document.ts';
+import { findKeyName } from '../openapi/examples.ts';
 import { follow } from '../openapi/pointer.ts';
 import { translateTexts } from '../openapi/translations.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
@@ -194,7 +195,7 @@ const SETTINGS = {
 
 /** The script that starts Scalar in the page. Requests go to the host that served the page. */
 function toStartScript({ source, demoKey }: Shown, language: Language): string {
-  const [scheme] = Object.keys(source.components?.securitySchemes ?? {});
+  const scheme = findKeyName(source);
   const isFilledIn = demoKey !== undefined && scheme !== undefined;
   const authentication = isFilledIn && {
     preferredSecurityScheme: scheme,

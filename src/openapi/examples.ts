@@ -3,7 +3,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
 import { type DocumentOperation, listSources } from './operations.ts';
-import { writePath } from './path.ts';
+import { METHODS, writePath } from './path.ts';
 import { follow } from './pointer.ts';
 import { writeValue } from './styles.ts';
 
@@ -60,8 +60,10 @@ const UNNAMED = 'example';
 
 /** Reads all response examples of all operations that say which request leads to them. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
-  const scheme = findKeyScheme(document);
-  return listSources(document).flatMap((readSource) => readOperationExamples(readSource() as Operation, scheme));
+  return listSources(document).flatMap((readSource) => {
+    const operation = readSource();
+    return readOperationExamples(operation as Operation, findKeyScheme(document, operation.security));
+  });
 }
 
 type Parameter = OpenAPIV3.ParameterObject & { readonly examples?: Named<{ value?: unknown }> };
@@ -173,15 +175,32 @@ function writeValues({ parameters }: Operation, place: string, values: Named<Jso
 /** The API key's scheme. `x-example` is a demo key with all permissions; `x-unknown-example` is no valid key. */
 type KeyScheme = OpenAPIV3.ApiKeySecurityScheme & { 'x-example'?: string; 'x-unknown-example'?: string };
 
-/** Finds the document's first API key scheme. */
-export function findKeyScheme(document: OpenAPIV3.Document): KeyScheme | undefined {
-  const schemes = Object.values(document.components?.securitySchemes ?? {});
-  return schemes.map((scheme) => follow(document, scheme)).find((scheme) => scheme.type === 'apiKey');
+type Security = readonly OpenAPIV3.SecurityRequirementObject[];
+
+/** Finds the scheme of the API key that an operation requires, by default that of the document or of its first operation. */
+export function findKeyScheme(document: OpenAPIV3.Document, security?: Security): KeyScheme | undefined {
+  const name = findKeyName(document, security);
+  return name === undefined ? undefined : (schemeOf(document, name) as KeyScheme);
+}
+
+/** The name of that scheme. */
+export function findKeyName(document: OpenAPIV3.Document, security = listSecurity(document)): string | undefined {
+  const names = security.flatMap(Object.keys);
+  return names.find((name) => schemeOf(document, name)?.type === 'apiKey');
+}
+
+function listSecurity({ security = [], paths }: OpenAPIV3.Document): Security {
+  const items = Object.values(paths ?? {});
+  return [...security, ...items.flatMap((item) => METHODS.flatMap((method) => item?.[method]?.security ?? []))];
+}
+
+function schemeOf(document: OpenAPIV3.Document, name: string): OpenAPIV3.SecuritySchemeObject | undefined {
+  return follow(document, document.components?.securitySchemes?.[name]);
 }
 
 /**
  * Uses the body's example of the same name, or else the first one: then nothing is wrong except what the response
- * example is about.
+ * example is about. Without any, an optional body is not sent.
  */
 function toBody({ requestBody }: Operation, name: string, override: RequestOverride): { body?: string } {
   if (!requestBody) return {};
@@ -189,7 +208,8 @@ function toBody({ requestBody }: Operation, name: string, override: RequestOverr
   if (override.bodyOfBytes !== undefined) return { body: ' '.repeat(override.bodyOfBytes) };
   const examples = examplesOf<{ value?: unknown }>(requestBody.content);
   const example = examples[name] ?? Object.values(examples)[0];
-  return { body: JSON.stringify(override.body ?? example?.value ?? {}) };
+  if (!('body' in override) && !example && !requestBody.required) return {};
+  return { body: JSON.stringify('body' in override ? override.body : example ? example.value : {}) };
 }
 
 /** The examples of a content by name; an `example` has the name UNNAMED. */

@@ -24,12 +24,13 @@ const document = await readDocument('openapi.yaml');
 const translations = readTexts('openapi.yaml');
 let texts = translations;
 let served = document;
+let demoKey: string | undefined;
 let server: Server;
 let origin: string;
 
 beforeAll(async () => {
   const app = express().disable('x-powered-by').enable('strict routing');
-  serveDocs(() => ({ source: served, texts }))(app);
+  serveDocs(() => ({ source: served, texts, demoKey }))(app);
   server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   origin = toOrigin(server);
@@ -147,6 +148,17 @@ describe('the page', () => {
     const { status, headers, text } = await send(`${origin}/docs`, { method });
     expect([status, headers.allow, text]).toEqual([405, 'GET, HEAD', '{"error":"Method not allowed"}']);
   });
+});
+
+test('the key of the demo data is filled in where the security of the document needs it', async () => {
+  demoKey = KEY;
+  const bearer = { type: 'http', scheme: 'bearer' } as const;
+  const securitySchemes = { bearer, ...document.components?.securitySchemes };
+  served = { ...document, components: { ...document.components, securitySchemes } };
+  const { text } = await get('/docs/start.js');
+  [demoKey, served] = [undefined, document];
+  const authentication = { preferredSecurityScheme: 'apiKey', securitySchemes: { apiKey: { value: KEY } } };
+  expect(text).toContain(`"authentication":${JSON.stringify(authentication)}`);
 });
 
 describe('in Portuguese', () => {

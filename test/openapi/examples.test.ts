@@ -9,9 +9,10 @@ const body = { content: { 'application/json': { example: { peso: 70 } } } };
 const missing = { content: { 'application/json': { example: { error: 'Nada aqui' } } } };
 const success = { description: '', content: { 'application/json': { example: { peso: 70 } } } };
 
-function readFrom(operation: object) {
+function readFrom(operation: object, others = {}) {
   const paths = { '/pesos/{id}': { put: { operationId: 'pesar', responses: {}, ...operation } } };
-  return readExamples({ openapi: '3.0.3', info: { title: 'Pesos', version: '1' }, paths } as OpenAPIV3.Document);
+  const document = { openapi: '3.0.3', info: { title: 'Pesos', version: '1' }, paths, ...others };
+  return readExamples(document as unknown as OpenAPIV3.Document);
 }
 
 test('an example without a name is sent where it is of a success, with those of the body and of required parameters', () => {
@@ -42,4 +43,31 @@ test('a named example has them too, unless it says something else', () => {
     ({ request }) => request.target,
   );
   expect(targets).toEqual(['/pesos/a%20b?unidade=kg', '/pesos/c?']);
+});
+
+test.each([
+  [{ content: {}, required: true }, {}, '{}'],
+  [{ content: {} }, {}, undefined],
+  [{ content: {} }, { body: null }, 'null'],
+  [body, { body: null }, 'null'],
+  [body, {}, '{"peso":70}'],
+  [{ content: { 'application/json': { example: null } } }, {}, 'null'],
+])('the body is that of the example, or else of the request, or none: %j, %j', (requestBody, override, expected) => {
+  const content = { 'application/json': { examples: { um: { 'x-request': override } } } };
+  const examples = readFrom({ parameters: [id], requestBody, responses: { 400: { description: '', content } } });
+  expect(examples.map(({ request }) => request.body)).toEqual([expected]);
+});
+
+test('the key is that of the security of the operation, or else of the document', () => {
+  const scheme = (name: string) => ({ type: 'apiKey', in: 'header', name, 'x-example': `of ${name}` });
+  const securitySchemes = {
+    antigo: { type: 'http', scheme: 'basic' },
+    outro: { type: 'apiKey', in: 'query', name: 'k' },
+    ...{ geral: scheme('X-Key'), proprio: scheme('X-Own') },
+  };
+  const others = { components: { securitySchemes }, security: [{ geral: [] }] };
+  const operation = { parameters: [id, unit], requestBody: body, responses: { 200: success } };
+  const headersOf = (own: object) => readFrom({ ...operation, ...own }, others).map(({ request }) => request.headers);
+  expect(headersOf({})).toEqual([{ 'X-Key': 'of X-Key' }]);
+  expect(headersOf({ security: [{ proprio: [] }] })).toEqual([{ 'X-Own': 'of X-Own' }]);
 });
