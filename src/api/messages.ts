@@ -90,7 +90,6 @@ const FORMATS: Readonly<Record<string, string>> = {
   ipv4: 'um endereço IPv4 válido',
   ipv6: 'um endereço IPv6 válido',
   byte: 'um valor em Base64',
-  int32: 'um número inteiro de 32 bits',
   int64: 'um número inteiro de 64 bits',
 };
 

@@ -36,7 +36,7 @@ export const formats: Readonly<Record<string, Format>> = {
   ...fullFormats,
   // ajv-formats also accepts the prefix urn:uuid:, but Postgres does not.
   uuid: UUID,
-  // Not checked: the linter requires bounds with this format, and a value out of bounds would get two messages.
+  // Not checked: schema.ts gives it bounds, and a value out of them would get two messages.
   int32: true,
   url: WEB_ADDRESS,
   // Postgres has no year zero.

@@ -1,7 +1,7 @@
 // Which Postgres types match which schemas of the document.
 
 import type { Parameter } from '../store/store.ts';
-import { EXACT, formOf, itemsOf, type Schema, scalarOf } from './schema.ts';
+import { EXACT, formOf, INT32, itemsOf, type Schema, scalarOf } from './schema.ts';
 
 type Type = { readonly type: string; readonly labels?: Parameter['labels'] | undefined };
 
@@ -9,7 +9,7 @@ const TEXTS = ['text', 'character varying', 'character', 'citext'];
 const JSONS = ['json', 'jsonb'];
 const INTEGERS: Readonly<Record<string, readonly [number, number]>> = {
   smallint: [-32_768, 32_767],
-  integer: [-2_147_483_648, 2_147_483_647],
+  integer: INT32,
   bigint: [-(2 ** 63), 2 ** 63],
   numeric: [-Infinity, Infinity],
   'double precision': EXACT,

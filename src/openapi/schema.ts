@@ -41,7 +41,7 @@ export const ANNOTATIONS: readonly string[] =
 
 /** Integers beyond these are rounded by JSON readers (RFC 8259, 6). */
 export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
-const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
+export const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
 /** Replaces a readOnly property of a request, which is refused with this message. */
 const READ_ONLY = { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' };
@@ -52,8 +52,8 @@ const REQUEST_ONLY: Schema = { not: {} } as object;
 type Source = Record<string, unknown>;
 
 /**
- * Creates the function that converts the schemas of requests, or those of answers, to the one form. An integer of a request
- * without bounds gets those of its format, or those of exact JSON integers, so that none is rounded.
+ * Creates the function that converts the schemas of requests, or those of answers, to the one form. An integer without bounds gets
+ * those of int32, or in a request those of exact JSON integers, so that none is rounded.
  */
 export function createConverter(
   use: 'request' | 'answer',
@@ -112,7 +112,7 @@ export function createConverter(
       delete schema.const;
     }
     unifyBounds(schema);
-    if (use === 'request') boundInteger(schema);
+    boundInteger(schema, use);
     finishing.push(() => {
       mergeParts(schema);
       tagChoices(inner, own);
@@ -320,9 +320,10 @@ function unifyBounds(schema: Record<string, unknown>): void {
   }
 }
 
-function boundInteger(schema: Record<string, unknown>): void {
-  if (schema.type !== 'integer' || schema.enum !== undefined) return;
-  const [least, greatest] = schema.format === 'int32' ? INT32 : EXACT;
+function boundInteger(schema: Source, use: 'request' | 'answer'): void {
+  const isInt32 = schema.format === 'int32';
+  if (schema.type !== 'integer' || schema.enum !== undefined || (use === 'answer' && !isInt32)) return;
+  const [least, greatest] = isInt32 ? INT32 : EXACT;
   schema.minimum ??= least;
   schema.maximum ??= greatest;
 }
