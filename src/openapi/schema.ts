@@ -403,10 +403,22 @@ export function readProperties(
   nesting = 0,
 ): { readonly properties: Readonly<Record<string, Schema>>; readonly required: readonly string[] } {
   const parts = nesting > MAX_NESTING ? [] : (schema.allOf ?? []).map((part) => readProperties(part, nesting + 1));
+  const properties = new Map<string, Schema>();
+  const all = [...parts.map((part) => part.properties), schema.properties ?? {}].flatMap(Object.entries<Schema>);
+  for (const [name, property] of all) properties.set(name, combine(properties.get(name) ?? property, property));
   return {
-    properties: Object.assign({}, ...parts.map(({ properties }) => properties), schema.properties),
+    properties: Object.fromEntries(properties),
     required: [...new Set([...parts.flatMap(({ required }) => required), ...(schema.required ?? [])])],
   };
+}
+
+/** The schema of a property that two parts of an allOf declare. */
+function combine(one: Schema, other: Schema): Schema {
+  if (one === other || isResponseOnly(one) || isRequestOnly(one)) return one;
+  if (isResponseOnly(other) || isRequestOnly(other)) return other;
+  const both: Source = { ...pick({ ...one, ...other }, isAnnotation), allOf: [one, other] };
+  mergeParts(both);
+  return both;
 }
 
 /** Whether a request's property is readOnly. */

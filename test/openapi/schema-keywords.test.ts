@@ -5,7 +5,7 @@ import { leaveOutNulls } from '../../src/api/answer.ts';
 import { describeError } from '../../src/api/messages.ts';
 import { toPlainIntegers } from '../../src/api/request.ts';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
-import { ANNOTATIONS, createConverter, formOf, scalarOf } from '../../src/openapi/schema.ts';
+import { ANNOTATIONS, createConverter, formOf, readProperties, scalarOf } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 import { documentOf, jsonBody } from '../helpers/api.ts';
 
@@ -236,6 +236,25 @@ test.each([
   const converted = createConverter('request', { openapi: '3.1.0', components: { schemas } } as never)(schema);
   expect([formOf(converted), scalarOf(converted)]).toEqual([form, scalar]);
   expect(converted).toMatchObject(expected);
+});
+
+test('a property that parts of an allOf declare has what each says', () => {
+  const base = {
+    properties: { nome: { type: 'string', maxLength: 80, 'x-never-null': true }, dono: { type: 'object' } },
+  };
+  const own = { properties: { nome: { maxLength: 50, minLength: 1 }, dono: { required: ['id'] } } };
+  const { properties } = readProperties(createConverter('answer', { openapi: '3.1.0' })({ allOf: [base, own] }));
+  expect(properties).toEqual({
+    nome: { type: 'string', maxLength: 50, minLength: 1, 'x-never-null': true },
+    dono: { allOf: [{ type: 'object' }, { required: ['id'] }] },
+  });
+});
+
+test.each(['request', 'answer'] as const)('an int32 of a %s has 32 bits, and one error', (use) => {
+  const schema = createConverter(use, { openapi: '3.1.0' })({ type: 'integer', format: 'int32' });
+  const isValid = compileSchema(createAjv(), schema);
+  expect([isValid(2 ** 31 - 1), isValid(5e9)]).toEqual([true, false]);
+  expect(isValid.errors).toMatchObject([{ keyword: 'maximum' }]);
 });
 
 test.each([
