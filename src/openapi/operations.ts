@@ -538,7 +538,8 @@ class OperationReader {
 /** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */
 function readFields(schema: Schema): readonly Field[] | undefined {
   const properties = Object.entries(schema.properties ?? {}).filter(([, property]) => !isResponseOnly(property));
-  const isClosed = schema.additionalProperties === false;
+  // A field of patternProperties has no argument, and null has no fields.
+  const isClosed = schema.additionalProperties === false && !schema.patternProperties && !schema.nullable;
   const isSpread = schema.type === 'object' && isClosed && properties.length > 0;
   if (!isSpread || properties.some(([name]) => !FIELD.test(name))) return undefined;
   return properties.map(([argument, property]) => ({

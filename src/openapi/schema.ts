@@ -18,6 +18,7 @@ export type Schema = {
   readonly exclusiveMaximum?: number;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
+  readonly patternProperties?: Readonly<Record<string, Schema>>;
   readonly additionalProperties?: boolean | Schema;
   readonly items?: Schema;
   readonly allOf?: readonly Schema[];
@@ -378,10 +379,10 @@ export function scalarOf(schema: Schema): Scalar | undefined {
   return type === 'string' || type === 'integer' || type === 'boolean' ? type : undefined;
 }
 
-/** The items of a schema that allows only arrays, null aside; undefined for any other schema. */
+/** The schema of all items, if a schema allows only arrays, null aside; undefined for any other schema. */
 export function itemsOf(schema: Schema): Schema | undefined {
   const isArray = typesOf(schema).every((type) => type === 'array' || type === 'null');
-  return isArray ? schema.items : undefined;
+  return isArray && !('prefixItems' in schema) ? schema.items : undefined;
 }
 
 /** Whether a schema allows only objects, null aside. */

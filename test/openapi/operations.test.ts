@@ -73,6 +73,19 @@ test('a field of a body that is only read is no argument', async () => {
   ]);
 });
 
+test.each([
+  [{ p_nome: 'Ana', p_extra_a: 1 }, { patternProperties: { '^p_extra_': {} } }],
+  [null, { type: ['object', 'null'] }],
+])('a body with other values than its fields is one argument: %j', async (value, more) => {
+  const properties = { p_nome: { type: 'string' } };
+  const schema = { type: 'object', additionalProperties: false, properties, ...more };
+  const { securitySchemes = {} } = document.components ?? {};
+  const source = { ...documentOf(jsonBody(schema)), openapi: '3.1.0', components: { securitySchemes } };
+  expect(await read(source, '/v1/um', { body: JSON.stringify(value) })).toMatchObject({
+    args: { p_body: value === null ? null : { json: JSON.stringify(value) } },
+  });
+});
+
 /** What a document makes of a request: the call, or the failure. */
 async function read(
   source: OpenAPIV3.Document,

@@ -227,6 +227,7 @@ test.each([
   [{ $ref: '#/components/schemas/Tags', maxItems: 2 }, 'array', undefined, { minItems: 1, maxItems: 2 }],
   [{ $ref: '#/components/schemas/Tags', minItems: 0, type: ['array', 'null'] }, 'array', undefined, { minItems: 1 }],
   [{ type: ['null'] }, 'json', undefined, { enum: [null] }],
+  [{ type: 'array', prefixItems: [{ type: 'object' }], items: { type: 'string' } }, 'json', undefined, {}],
 ])('keywords beside a reference add to it: %j', (schema, form, scalar, expected) => {
   const schemas = {
     Id: { type: 'string', format: 'uuid' },
