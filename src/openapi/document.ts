@@ -5,6 +5,7 @@ import { isCollection, isMap, isNode, isScalar, isSeq, LineCounter, parseDocumen
 import { OperatorError } from '../errors.ts';
 import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
+import { normalizePath } from './path.ts';
 import { MAX_REFERENCES, type Place, readReference, splitReference } from './pointer.ts';
 
 /** A mistake in a document: its text, its place if known, and its kind in mistakes.ts. */
@@ -170,6 +171,11 @@ export function readApiRoot({ servers }: OpenAPIV3.Document): string {
 /** The path of a server, with the defaults of its variables; empty for the root, and undefined if its URL has none. */
 export function readServerPath({ url, variables = {} }: OpenAPIV3.ServerObject): string | undefined {
   const filled = url.replace(/\{([^}]+)\}/g, (whole, name) => variables?.[name]?.default ?? whole);
-  if (/[{}]/.test(filled) || !URL.canParse(filled, 'http://localhost')) return undefined;
-  return new URL(filled, 'http://localhost').pathname.replace(/\/+$/, '');
+  try {
+    const { pathname } = new URL(filled, 'http://localhost');
+    // Requests are matched by their normalized paths.
+    return /[{}]/.test(filled) ? undefined : normalizePath(pathname.replace(/\/+$/, ''));
+  } catch {
+    return undefined;
+  }
 }

@@ -120,6 +120,7 @@ test.each([
   ['without servers', undefined, '/academias'],
   ['with a server that has no path', [{ url: 'https://api.example.com' }], '/academias'],
   ['with a server under a path', [{ url: 'https://api.example.com/a/b/' }], '/a/b/academias'],
+  ['with a server whose path is encoded in another way', [{ url: '/v1:a@b/%c3%a9' }], '/v1:a@b/%C3%A9/academias'],
   ['with a server of any scheme', [{ url: '//api.example.com/a/' }], '/a/academias'],
 ])('serves a document %s', async (_what, servers, path) => {
   const { servers: _own, ...rest } = document;

@@ -206,6 +206,7 @@ test.each<[place: string, yaml: string, message?: string]>([
   ...['{}', '[null]', '[{}]', '[{ url: [] }]', '[{ url: /v1, variables: [null] }]', "[{ url: '/{a}' }]"].map(
     (servers): [string, string, string] => ['servers', servers, 'server'],
   ),
+  ['servers', '[{ url: /%zz }]', 'the URL of a server is /%zz'],
   ['servers', "[{ url: '/{v}', variables: { v: { default: v1, enum: [v1, v2] } } }]", 'have the paths /v1 and /v2'],
   [PET, '{ $ref: 1 }', '$ref must be string'],
   [`${GET} responses 200 content application/json schema`, '{ $ref: 1 }', '$ref must be string'],
