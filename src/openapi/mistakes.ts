@@ -55,8 +55,8 @@ export const REFUSED = {
   'the headers `Accept`, `Content-Type`, `Authorization`': (parameter) =>
     `${parameter} is ignored by OpenAPI: the content types and the security describe it; remove it`,
   'a name that no header can have': (name) => `no header can have the name ${name} (RFC 9110, 5.1): rename it`,
-  '`allowEmptyValue` of a number': (parameter) =>
-    `${parameter} allows an empty value, which is a string only: remove allowEmptyValue`,
+  '`allowEmptyValue` of what is never empty': (parameter) =>
+    `${parameter} allows an empty value, which its schema does not: remove allowEmptyValue`,
   'a default that its schema does not allow': (value, name) =>
     `the default ${value} of ${name} is not allowed by its schema: correct one of the two`,
   'a name without letters and digits': (name) => `${name} has no letter or digit to name an argument by: rename it`,

@@ -435,7 +435,9 @@ class OperationReader {
     if (!separator) {
       return refuse('the styles `label` and `matrix`', parameter, style, source.in === 'query' ? 'form' : 'simple');
     }
-    if (source.allowEmptyValue && type !== 'string') return refuse('`allowEmptyValue` of a number', parameter);
+    if (source.allowEmptyValue && !this.#allows(schema, items ? [''] : '')) {
+      return refuse('`allowEmptyValue` of what is never empty', parameter);
+    }
     if (!this.#allowsDefault(schema)) {
       return refuse('a default that its schema does not allow', JSON.stringify(schema.default), parameter);
     }

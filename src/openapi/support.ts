@@ -77,7 +77,7 @@ const RULES: readonly Rule[] = [
   [
     'schema',
     'an unknown format',
-    ({ format }) => (typeof format !== 'string' || format in formats ? [] : [['format', format]]),
+    ({ format }) => (typeof format !== 'string' || Object.hasOwn(formats, format) ? [] : [['format', format]]),
   ],
   ['schema', 'an invalid pattern', findPatterns],
   ['schema', 'a schema that no value meets', findContradictions],

@@ -111,7 +111,7 @@ the styles \`label\` and \`matrix\`:
 the headers \`Accept\`, \`Content-Type\`, \`Authorization\`:
   { GET parameters: [{ name: Accept, in: header, schema: { type: string } }] }
 a name that no header can have: { GET parameters: [{ name: X Motivo, in: header, schema: { type: string } }] }
-'\`allowEmptyValue\` of a number':
+'\`allowEmptyValue\` of what is never empty':
   { GET parameters: [{ name: n, in: query, allowEmptyValue: true, schema: { type: integer } }] }
 a default that its schema does not allow:
   { GET parameters: [{ name: limit, in: query, schema: { type: integer, maximum: 10, default: 50 } }] }
