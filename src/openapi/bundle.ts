@@ -2,7 +2,16 @@
 // specification allows one; in examples and extensions it is data.
 
 import { basename, dirname, extname, join } from 'node:path';
-import { find, isReference, MAX_REFERENCES, type Place, readReference, splitReference, toPointer } from './pointer.ts';
+import {
+  find,
+  isReference,
+  listBeside,
+  MAX_REFERENCES,
+  type Place,
+  readReference,
+  splitReference,
+  toPointer,
+} from './pointer.ts';
 import { isMap, type Kind, mapChildren, type Node, sectionOf } from './structure.ts';
 
 /** A place in a file. */
@@ -33,7 +42,8 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     const content = open(path);
     const node = typeof content === 'object' && content !== null ? find(content, place).node : undefined;
     // In a chain of references the last file gives the component its name.
-    if (path !== main && isReference(node) && passed < MAX_REFERENCES) return trace(node, path, passed + 1);
+    const isOnly = isReference(node) && listBeside(node).length === 0;
+    if (path !== main && isOnly && passed < MAX_REFERENCES) return trace(node, path, passed + 1);
     return { path, place, node, key: `${path}${toPointer(place)}` };
   }
 
@@ -63,27 +73,29 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     const entries = Object.entries(node).map(([name, value]) => {
       if (!isMap(kind, name) || !isReference(value)) return [name, value];
       const { path, place, node = {} } = trace(value, from);
+      const { $ref: _reference, ...own } = value as Node;
       const toPart = (key: string) => ({
         $ref: `${path === from ? '' : value.$ref.split('#')[0]}${toPointer([...place, key])}`,
       });
-      return [name, Object.fromEntries(Object.keys(node ?? {}).map((key) => [key, toPart(key)]))];
+      return [name, { ...Object.fromEntries(Object.keys(node ?? {}).map((key) => [key, toPart(key)])), ...own }];
     });
     return Object.fromEntries(entries);
   }
 
   function copyReference(kind: Kind, reference: { readonly $ref: string }, from: string): unknown {
     const { path, place, node, key } = trace(reference, from);
-    if (node === undefined || path === main) {
-      return { ...reference, ...(path === main ? { $ref: toPointer(place) } : {}) };
-    }
+    const { $ref: written, ...beside } = reference;
+    const referTo = ($ref: string) => ({ $ref, ...(copy(kind, beside, from) as object) });
+    if (node === undefined || path === main) return referTo(path === main ? toPointer(place) : written);
     const section = sectionOf(kind);
-    if (section === undefined) return copy(kind, node, path);
+    // A path item has no section. With more beside it, the reference stays for support.ts to refuse.
+    if (section === undefined) return listBeside(reference).length > 0 ? reference : copy(kind, node, path);
     const $ref = known.get(key) ?? toPointer(['components', section, addComponent(section, { path, place })]);
     if (!known.has(key)) {
       known.set(key, $ref);
       Object.assign(added[section] ?? {}, { [String(readReference($ref).at(-1))]: copy(kind, node, path) });
     }
-    return { ...reference, $ref };
+    return referTo($ref);
   }
 
   /** Names a component after its place or its file. */

@@ -88,6 +88,8 @@ export const REFUSED = {
   'an invalid pattern': (why) => `${why}: correct it`,
   '`$id`, `$anchor`, `$dynamicRef`': (name) =>
     `${name} is not supported: refer to a schema with $ref and its place, such as #/components/schemas/Pet`,
+  'anything else beside `$ref`': (names) =>
+    `${names} beside $ref has no effect: add it to what $ref leads to, or write that here without $ref`,
   'keywords beside `$ref` in 3.0': (names) =>
     `${names} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`,
   '`nullable` in 3.1': () => "nullable has no effect in OpenAPI 3.1: add 'null' to the type",

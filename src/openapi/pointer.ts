@@ -48,6 +48,11 @@ export function isReference(value: unknown): value is { readonly $ref: string } 
   return typeof (value as { $ref?: unknown } | null | undefined)?.$ref === 'string';
 }
 
+/** What a reference has beside it, documentation aside. */
+export function listBeside(reference: object): string[] {
+  return Object.keys(reference).filter((name) => !['$ref', 'summary', 'description'].includes(name));
+}
+
 function decode(fragment: string): string {
   try {
     return decodeURIComponent(fragment);

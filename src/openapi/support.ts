@@ -5,7 +5,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
-import { find, follow, isReference, readReference, toPointer } from './pointer.ts';
+import { find, follow, isReference, listBeside, readReference, toPointer } from './pointer.ts';
 import { ANNOTATIONS, EXACT, IN_PLACE, readTypes, toSchemaReference, typeOf } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
@@ -98,7 +98,11 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
   let outermost = '-';
   const ended = new Set<unknown>();
   visit(document, (kind, node, place) => {
-    if (isReference(node) && follow<unknown>(document, node) === undefined) {
+    const [beside] = kind === 'schema' ? [] : findBeside(node);
+    if (beside) {
+      // bundle.ts leaves such a reference to a path item of another file.
+      mistakes.push(toMistake('anything else beside `$ref`', [...place, beside[0] ?? ''], beside[1] ?? ''));
+    } else if (isReference(node) && follow<unknown>(document, node) === undefined) {
       mistakes.push(toMistake('a reference to nothing', place, node.$ref));
     }
     for (const target of kind === 'schema' ? readMapping(node) : []) {
@@ -197,8 +201,8 @@ function findOtherPlace(node: Node): Fault[] {
 }
 
 function findBeside(node: Node): Fault[] {
-  const beside = Object.keys(node).filter((name) => !['$ref', 'summary', 'description'].includes(name));
-  return isReference(node) && beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
+  const beside = isReference(node) ? listBeside(node) : [];
+  return beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
 }
 
 /** OpenAPI 3.1 allows any keyword in a schema, so a misspelt one would be ignored. */

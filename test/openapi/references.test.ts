@@ -119,6 +119,25 @@ test('every mistake is told at once, each once, with file and line', async () =>
   ]);
 });
 
+test('a chain of references has what stands beside each, and a map the parts beside its reference', async () => {
+  const { operations, source } = await compileFile(
+    write({
+      ...FILES,
+      'openapi.yaml': MAIN.replace(
+        'schemas: { $ref: schemas/index.yaml }',
+        'schemas: { $ref: schemas/index.yaml, Own: {} }',
+      ),
+      'schemas/Order.yaml': '{ $ref: Base.yaml, required: [id], properties: { line: { $ref: Line.yaml } } }\n',
+      'schemas/Base.yaml': 'type: object\nproperties: { id: { type: string } }\n',
+    }),
+  );
+  expect(operations.get('addOrder')).toMatchObject({ returns: 'row', body: { schema: { required: ['id'] } } });
+  expect(source.components?.schemas).toMatchObject({
+    Order: { $ref: '#/components/schemas/Base', properties: { line: { $ref: '#/components/schemas/Line' } } },
+    Own: {},
+  });
+});
+
 const LINE = FILES['schemas/Line.yaml'];
 const SHARED = `  responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }`;
 
@@ -135,6 +154,11 @@ test.each<[what: string, files: Readonly<Record<string, string>>, message: RegEx
     'a list of schemas in items, with the keyword that takes one',
     { 'schemas/Order.yaml': FILES['schemas/Order.yaml'].replace('{ $ref: Line.yaml }', '[{ $ref: Line.yaml }]') },
     /^schemas\/Order\.yaml:5: schemas Order: properties\/lines\/items must be object,boolean: give a list of schemas to prefixItems$/,
+  ],
+  [
+    'an operation beside the reference to a path item',
+    { 'openapi.yaml': MAIN.replace('$ref: paths/order.yaml', '$ref: paths/order.yaml, put: {}') },
+    /^openapi\.yaml:6: PUT \/orders\/\{orderId\}: put beside \$ref has no effect: add it to what \$ref leads to/,
   ],
   ['a file that is no YAML', { 'schemas/Line.yaml': `${LINE}a: [\n` }, /^schemas\/Line\.yaml:\d+: /],
   [

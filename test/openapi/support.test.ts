@@ -144,6 +144,8 @@ a link to no operation: { GET responses 200 links: { self: { operationId: nobody
 an unknown format: { Pet: { type: string, format: cpf } }
 an invalid pattern: { Pet: { type: string, pattern: '(' } }
 '\`$id\`, \`$anchor\`, \`$dynamicRef\`': { Pet: { $anchor: pet } }
+anything else beside \`$ref\`:
+  { GET responses 404: { $ref: '#/components/responses/No', content: {} }, components responses No: { description: No } }
 keywords beside \`$ref\` in 3.0:
   { openapi: 3.0.3, Pet: { properties: { a: { $ref: '#/components/schemas/Pet', maxLength: 1 } } } }
 '\`nullable\` in 3.1': { Pet: { type: string, nullable: true } }
@@ -194,6 +196,8 @@ test.each([
   expect(match('head', '/v1/pets/1').id).toBe('getPet');
 });
 
+const ID = '{ name: id, in: path, required: true, schema: { type: string } }';
+const emptyOf = (schema: string) => `{ name: x, in: query, allowEmptyValue: true, schema: ${schema} }`;
 const NO_VALUE = 'leave no valid value: correct one of the two';
 const photo = (value: string) =>
   bodyOf(`{ type: object, additionalProperties: false, properties: { p_photo: { format: byte, default: ${value} } } }`);
@@ -234,6 +238,22 @@ test.each<[place: string, yaml: string, message?: string]>([
   ['paths /pets/{id} post', '{ requestBody: { content: { a/b: {} } }, responses: {} }', 'the body has the content a/b'],
   [`${GET} responses 409`, '{ description: Taken, x-conflicts: [a] }', 'the response 409 has x-conflicts'],
   [PARAMETERS, '[{ name: x, in: query, schema: { items: {}, type: array } }]', 'or an array of one of them'],
+  [
+    PARAMETERS,
+    '[{ name: x, in: query, schema: { type: array, prefixItems: [{ type: integer }], items: { type: string } } }]',
+    'or an array of one of them',
+  ],
+  [PARAMETERS, `[${ID}, ${emptyOf('{ type: string }')}]`],
+  ...['{ enum: [a] }', '{ type: string, minLength: 1 }', '{ type: string, format: date }'].map(
+    (schema): [string, string, string] => [
+      PARAMETERS,
+      `[${ID}, ${emptyOf(schema)}]`,
+      'allows an empty value, which its',
+    ],
+  ),
+  [PARAMETERS, "[{ $ref: '#/components/parameters/Id', required: true }]", 'required beside $ref has no effect'],
+  ['paths /cats/{id}', "{ $ref: '#/paths/~1pets~1{id}', post: {} }", 'POST /cats/{id}: post beside $ref has no effect'],
+  [PET, '{ type: string, format: constructor }', 'unknown format "constructor"'],
   [
     `${GET} responses 200 links`,
     "{ self: { operationRef: '#/paths/~1a/get' } }",
