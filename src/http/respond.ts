@@ -161,7 +161,8 @@ function hasCopy(condition: string | undefined, tag: string): boolean {
 export function toRawResponse(failure: Failure, requestId: string): string {
   const { status, body = '', headers } = toAnswer({ failure });
   const own = { 'X-Request-Id': requestId, 'Content-Length': Buffer.byteLength(body), Connection: 'close' };
-  const lines = Object.entries({ ...headers, ...own });
+  // A server with a clock sends the date (RFC 9110, 6.6.1).
+  const lines = Object.entries({ ...headers, Date: new Date().toUTCString(), ...own });
   return [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
     ...lines.map(([name, value]) => `${name}: ${value}`),

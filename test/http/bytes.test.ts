@@ -53,6 +53,7 @@ async function raw(text: string): Promise<{ status: number; body: string }> {
   const headers: Record<string, string> = Object.fromEntries(fields);
   if (!first.includes(' 304 ')) expect(headers['content-type']).toBe('application/json; charset=utf-8');
   expect(headers['x-request-id']).toMatch(/^\S+$/);
+  expect(headers.date).toMatch(/ GMT$/);
   expectSecure(headers);
   return { status: Number(first.split(' ')[1]), body };
 }
