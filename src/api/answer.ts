@@ -3,6 +3,7 @@
 import type { Input, Operation } from '../openapi/operations.ts';
 import { EXPRESSIONS, fillTemplate } from '../openapi/path.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
+import { writeItems } from '../openapi/styles.ts';
 import type { Json, JsonObject, Rows } from '../store/store.ts';
 import type { ApiRequest } from './request.ts';
 
@@ -124,10 +125,8 @@ function findStringBegin(json: string, end: number): number {
 
 /** Writes a query parameter: an array as a pair for each item, or as one pair with its separator. */
 function toPairs({ name, separator }: Input, value: Json | undefined): string[] {
-  if (value === undefined) return [];
-  const texts = [value].flat().map((item) => encodeURIComponent(String(item)));
-  const values = separator === undefined ? texts : [texts.join(encodeURI(separator))];
-  return values.map((text) => `${encodeURIComponent(name)}=${text}`);
+  const texts = value === undefined ? [] : writeItems('query', separator, value);
+  return texts.map((text) => `${encodeURIComponent(name)}=${text}`);
 }
 
 /**

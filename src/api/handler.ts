@@ -9,11 +9,11 @@ import type { Rows } from '../store/store.ts';
 import { type Success, toSuccess } from './answer.ts';
 import { type CallStore, toCall } from './call.ts';
 import { describeLargeAnswer, localizeErrors } from './messages.ts';
-import { type ApiRequest, httpReader, type Reader, type RequestContext, readKey } from './request.ts';
+import { type ApiRequest, httpReader, type Reader, type RequestContext, takeKey } from './request.ts';
 import { validate } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
-export type HandlerOptions = Pick<Config, 'answerLimit'> & {
+type HandlerOptions = Pick<Config, 'answerLimit'> & {
   readonly callStore: CallStore;
   readonly limits: Limits;
   /** Receives every fault. Its cause is only for the log. */
@@ -34,7 +34,8 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   async function handle(context: RequestContext, reader: Reader): Promise<Success> {
     const request = reader.read(context);
     const operation = route(context, reader, request);
-    const key = takeKey(context, operation, request);
+    const key = takeKey(request, operation);
+    context.key = key;
     await admit(context, key);
     await reader.takeInputs(context, operation, request);
     validate(document, operation, request);
@@ -89,14 +90,6 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (!context.admission) return outcome;
     return { ...outcome, headers: { ...outcome.headers, ...context.admission.headers } };
   };
-}
-
-/** Reads the API key. Throws RequestFailed with `missingKey`, before the request costs more. */
-function takeKey(context: RequestContext, operation: Operation, request: ApiRequest): string {
-  const key = readKey(request, operation);
-  context.key = key;
-  if (key === '') throw new RequestFailed({ kind: 'missingKey', header: operation.key.name });
-  return key;
 }
 
 function toInvalid(name: string, answerLimit: number): Failure {

@@ -127,6 +127,13 @@ export function readKey(request: Pick<ApiRequest, 'headers'>, { key }: Operation
   return String(request.headers[key.header] ?? '');
 }
 
+/** The API key of a request. Throws RequestFailed with `missingKey`, before the request costs more. */
+export function takeKey(request: ApiRequest, operation: Operation): string {
+  const key = readKey(request, operation);
+  if (key === '') throw new RequestFailed({ kind: 'missingKey', header: operation.key.name });
+  return key;
+}
+
 /** Converts the operation's inputs to their declared types, in place. */
 export function convertInputs(request: ApiRequest, { inputs }: Operation): void {
   for (const input of inputs) {

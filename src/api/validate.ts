@@ -8,7 +8,7 @@ import type { ExampleRequest } from '../openapi/examples.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
-import { type ApiRequest, httpReader, type Incoming, type Problems, readKey } from './request.ts';
+import { type ApiRequest, httpReader, type Incoming, type Problems, readKey, takeKey } from './request.ts';
 
 /** A valid request, its operation and its API key. */
 export type Received = { readonly operation: Operation; readonly request: ApiRequest; readonly key: string };
@@ -53,8 +53,7 @@ function ignoreRefusal(error: unknown): undefined {
 export async function receive(document: Routes, incoming: Incoming): Promise<Received> {
   const request = httpReader.read(incoming);
   const operation = httpReader.route(document.match, request);
-  const key = readKey(request, operation);
-  if (key === '') throw new RequestFailed({ kind: 'missingKey', header: operation.key.name });
+  const key = takeKey(request, operation);
   await httpReader.takeInputs(incoming, operation, request);
   validate(document, operation, request);
   return { operation, request, key };

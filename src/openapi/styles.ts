@@ -27,10 +27,13 @@ export function readStyle({ in: place, style: own, explode }: Styled) {
 
 /** The texts of a parameter: one, or one for each item of an array that explodes. */
 export function writeValue(parameter: Styled, value: Json): string[] {
-  const encode = (part: Json) => (parameter.in === 'header' ? String(part) : encodeURIComponent(String(part)));
-  if (!Array.isArray(value)) return [encode(value)];
   const { isExploded, separator = ',' } = readStyle(parameter);
-  const items = value.map(encode);
+  return writeItems(parameter.in, isExploded ? undefined : separator, value);
+}
+
+/** As writeValue, by the separator of an array; without one it explodes. */
+export function writeItems(place: string, separator: Separator | undefined, value: Json): string[] {
+  const items = [value].flat().map((part) => (place === 'header' ? String(part) : encodeURIComponent(String(part))));
   // A comma that is encoded belongs to an item (RFC 6570, 3.2.1).
-  return isExploded ? items : [items.join(encodeURI(separator))];
+  return separator === undefined || !Array.isArray(value) ? items : [items.join(encodeURI(separator))];
 }
