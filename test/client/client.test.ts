@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { inspect } from 'node:util';
 import { delay, HttpResponse, http } from 'msw';
 import { setupServer } from 'msw/node';
-import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, onTestFinished, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, expectTypeOf, inject, test } from 'vitest';
 import { buildClient } from '../../client/build.ts';
 import {
   ClientError,
@@ -18,7 +18,7 @@ import {
 import { storeFault } from '../../src/errors.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { canTestInBrowser, runPage } from '../helpers/browser.ts';
-import { openTestStore, startGateway } from '../helpers/gateway.ts';
+import { startGateway } from '../helpers/gateway.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -188,19 +188,6 @@ describe('a list that is followed', () => {
     expect(await Array.fromAsync(failing.follow('/alunos', { intervalMs: 1, signal }))).toEqual([]);
     expect(calls).toBe(count);
   });
-});
-
-test('a create gives the student, and the same one for the same idempotency key', async () => {
-  const gateway = await startGateway({ store: await openTestStore() });
-  onTestFinished(async () => {
-    await gateway.close();
-    await gateway.store.close();
-  });
-  const { POST } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora });
-  const init = { body: STUDENT, header: { 'Idempotency-Key': 'once' } };
-  const created = await POST('/alunos', init);
-  expect(created).toMatchObject({ ok: true, data: { nome: STUDENT.p_nome, ativo: true, academia_id: null } });
-  expect(await POST('/alunos', init)).toEqual(created);
 });
 
 test.each([

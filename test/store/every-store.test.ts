@@ -25,7 +25,6 @@ function jsonOf(result: Result): unknown {
 
 test('is of the kind that its project is for, and says so without a password or a key', () => {
   const descriptions = {
-    embedded: /^embedded Postgres, data in /,
     postgres: /^Postgres at /,
     supabase: /^Supabase at /,
     citus: /^Postgres at /,

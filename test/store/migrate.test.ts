@@ -158,53 +158,6 @@ describe('a hosted Supabase project', () => {
       expect(alunos).toHaveLength(250);
     }
   });
-
-  test.each([
-    ['public', ['gateway', 'gateway_functions', 'service_role']],
-    ['private', ['gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search', 'hosted_postgres']],
-  ])('lets nobody execute the functions in %s but %j', async (schema, expected) => {
-    const grantees = await runSql<{ grantee: string }>(
-      url,
-      `select distinct case a.grantee when 0 then 'everybody' else a.grantee::regrole::text end as grantee
-         from pg_proc p, aclexplode(coalesce(p.proacl, acldefault('f', p.proowner))) a
-        where p.pronamespace = '${schema}'::regnamespace
-        order by 1`,
-    );
-    expect(grantees.map(({ grantee }) => grantee)).toEqual(expected);
-  });
-});
-
-describe('an administrator who is neither superuser nor beyond row security', () => {
-  test('is told what lacks where another has made the roles, and then migrates and loads the demo data', async () => {
-    await asAdmin(adminUrl, async (admin) => {
-      await createRole(admin, 'plain_administrator', 'login nosuperuser nobypassrls createrole');
-      // As superuser, who has made them where no test before this one did.
-      for (const role of ROLES) {
-        await admin.query(`do $$ begin create role ${role}; exception when duplicate_object then null; end $$`);
-        await admin.query(`revoke ${role} from plain_administrator`);
-      }
-    });
-    const database = await newDatabase('plain_administrator');
-    const url = asUser(database, 'plain_administrator');
-
-    const version = Number((await runSql(url, 'show server_version_num'))[0]?.server_version_num);
-    if (version >= 160_000) {
-      const refused = await migrate(url);
-      expect(refused).toMatchObject({ code: 1, lines: [] });
-      expect(refused.errors).toMatch(
-        /^supabase\/migrations\/\d+_roles\.sql: plain_administrator may not become the role gateway, .*\n {2}hint: .*grant gateway to plain_administrator with admin option\n/,
-      );
-    }
-
-    await admit('plain_administrator');
-    expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
-    await asAdmin(url, (db) => runScript(db, SEED));
-    const [count] = await asAdmin(database, async (db) => {
-      await db.query('set role gateway');
-      return (await db.query(`select count(*) from public.listar_alunos('wms_demo_aurora', p_limit => 1000)`)).rows;
-    });
-    expect(count).toEqual({ count: '250' });
-  });
 });
 
 describe('a run', () => {

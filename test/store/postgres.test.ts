@@ -8,7 +8,6 @@ import { limited } from '../../src/store/turns.ts';
 import { document } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   loginUrl,
@@ -18,7 +17,7 @@ import {
 } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// Deadlines, cancellation and overload, as the database sees them.
+// Deadlines and cancellation, as the database sees them.
 
 /** The deadline where it is to pass; otherwise something else is to come first, on a busy machine too. */
 const SHORT = { deadlineMs: 1_000 };
@@ -29,12 +28,6 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp set
 as $$ select true from pg_sleep(p_segundos) $$;
 select private.publish('public.dormir');
 `;
-const ESPERAR = `
-create function public.esperar(p_api_key text) returns table (livre boolean)
-language sql volatile security definer set search_path = pg_catalog, pg_temp
-as $$ select true from pg_advisory_xact_lock_shared(1) $$;
-select private.publish('public.esperar');
-`;
 const PATHS = parse(`
 /dormir:
   get:
@@ -43,12 +36,6 @@ const PATHS = parse(`
     parameters: [{ name: segundos, in: query, required: true, schema: { type: number } }]
     responses:
       '200': { description: Awake, content: { application/json: { schema: { type: array, items: {} } } } }
-/esperar:
-  get:
-    operationId: esperar
-    x-rpc: esperar
-    responses:
-      '200': { description: Free, content: { application/json: { schema: { type: array, items: {} } } } }
 `) as OpenAPIV3.PathsObject;
 
 const headers = { 'X-Api-Key': 'wms_demo_aurora' };
@@ -59,7 +46,7 @@ let gateway: TestGateway;
 
 beforeAll(async () => {
   database = await createDatabase();
-  await database.query(SQL + ESPERAR);
+  await database.query(SQL);
   postgrest = await startPostgrest(database);
 });
 
@@ -75,8 +62,8 @@ const openers = {
     openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections, deadlineMs }),
 };
 
-async function start(opened: Store, { slots = 4, waiting = 100, deadlineMs = DEADLINE_MS } = {}): Promise<void> {
-  const store = limited(opened, { slots, waiting });
+async function start(opened: Store, { slots = 4, deadlineMs = DEADLINE_MS } = {}): Promise<void> {
+  const store = limited(opened, { slots, waiting: 100 });
   onTestFinished(() => store.close());
   const started = await startGateway({
     store,
@@ -87,9 +74,9 @@ async function start(opened: Store, { slots = 4, waiting = 100, deadlineMs = DEA
   gateway = started;
 }
 
-async function get(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown; headers: Headers }> {
+async function get(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown }> {
   const answer = await fetch(`${gateway.url}${path}`, { headers, ...init });
-  return { status: answer.status, body: await answer.json(), headers: answer.headers };
+  return { status: answer.status, body: await answer.json() };
 }
 
 /** How many sleeping queries the database runs now. */
@@ -115,26 +102,6 @@ describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
     await waitFor(async () => expect((await get('/academias')).status).toBe(200));
     const later = await Promise.all(Array.from({ length: 10 }, () => get('/academias?limit=1')));
     expect(later.map(({ status }) => status)).toEqual(Array(10).fill(200));
-  });
-
-  test('more work than it can take is refused at once, and what it takes is served', async () => {
-    await start(openers[kind](2), { slots: 2, waiting: 4 });
-    await asAdmin(database.adminUrl, async (admin) => {
-      await admin.query('select pg_advisory_lock(1)');
-      const refused: Awaited<ReturnType<typeof get>>[] = [];
-      const asked = Array.from({ length: 30 }, async () => {
-        const answer = await get('/esperar');
-        if (answer.status === 502) refused.push(answer);
-        return answer.status;
-      });
-      await waitFor(() => expect(refused).toHaveLength(24));
-      await admin.query('select pg_advisory_unlock(1)');
-      expect((await Promise.all(asked)).filter((status) => status === 200)).toHaveLength(6);
-      for (const { body, headers } of refused) {
-        expect(body).toEqual({ error: 'Data store unavailable' });
-        expect(headers.get('retry-after')).toBe('1');
-      }
-    });
   });
 });
 

@@ -89,12 +89,6 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     );
   });
 
-  test('warns of a standby as the only server, where creations fail', async () => {
-    const inspect = (server: ReplicatedServer) => open([server], '').inspectLogin?.(AbortSignal.timeout(5_000));
-    expect(await inspect(primary)).toBeUndefined();
-    expect(await inspect(standby)).toBe('The login gateway_test can only read, as on a standby: every creation fails');
-  });
-
   test('drops the connections to a host that is another server now', async () => {
     const opened = open([primary], WRITES);
     await create(opened);
@@ -155,29 +149,13 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await create(opened);
   });
 
-  test('warns about a host that is away at the start, and has each reason if all are', async () => {
+  test('warns about a host that is away at the start', async () => {
     const port = await findPort();
-    const parts = toGatewayUrl([primary], WRITES).split(/(?<=@)/);
-    const url = (host: string) => `${parts[0]}${host}${parts[1]}`;
-    const opened = open([primary], WRITES, { url: url(`127.0.0.1:${port},`) });
+    const url = toGatewayUrl([primary], WRITES).replace('@', `@127.0.0.1:${port},`);
+    const opened = open([primary], WRITES, { url });
     await hasRoles(opened, 'away', 'primary');
     await create(opened);
     expect(changes).toContain(`Database server 127.0.0.1:${port} is away: connect ECONNREFUSED 127.0.0.1:${port}`);
-    await opened.close();
-
-    const others = url(`127.0.0.1:${port},localhost:${port}/postgres?`).replace(/\?.*/, `?${WRITES}`);
-    const lost = open([primary], WRITES, { url: others });
-    const fault = await lost.check(AbortSignal.timeout(5_000));
-    expect(fault).toMatchObject({
-      kind: 'storeUnavailable',
-      cause: {
-        message: expect.stringMatching(
-          new RegExp(
-            `^No database server is the primary: 127.0.0.1:${port} is away: .*ECONNREFUSED.*; localhost:${port} is away: `,
-          ),
-        ),
-      },
-    });
   });
 
   test('migrates and administers on the primary, wherever it is in the list', async () => {
