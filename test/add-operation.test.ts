@@ -1,5 +1,4 @@
-import { execFile, spawn } from 'node:child_process';
-import { once } from 'node:events';
+import { execFile } from 'node:child_process';
 import {
   appendFileSync,
   cpSync,
@@ -15,6 +14,7 @@ import { basename, join, resolve } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MIGRATIONS } from './helpers/gateway.ts';
+import { readNodeArgs, startProcess } from './helpers/process.ts';
 import { CHANGE, readTable } from './helpers/readme.ts';
 
 // A copy of the project with what people add by YAML and SQL alone. No test has to change.
@@ -156,15 +156,8 @@ test.concurrent('the tests of every operation and table pass, and none was touch
 });
 
 test('the operations are served', async () => {
-  const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
-  const ownEnv = { PATH, PORT: '0', DRAIN_MS: '0' };
-  const child = spawn('sh', ['-c', scripts.start], { cwd: root, env: ownEnv });
-  let output = '';
-  for await (const chunk of child.stdout.iterator({ destroyOnReturn: false })) {
-    output += chunk;
-    if (output.includes('Store: ')) break;
-  }
-  const [, url = ''] = /Listening on ([^\s"]+)/.exec(output) ?? [];
+  const gateway = await startProcess({}, { cwd: root, nodeArgs: readNodeArgs(root) });
+  const [, url = ''] = /Listening on ([^\s"]+)/.exec(await gateway.printed('Store: ')) ?? [];
   const curl = TABLE.curl.replace('http://127.0.0.1:3000/v1', url);
   expect(curl).not.toBe(TABLE.curl);
   const { stdout } = await promisify(execFile)('sh', ['-c', `${curl} --silent`]);
@@ -174,8 +167,7 @@ test('the operations are served', async () => {
     apelido: null,
     ativo: true,
   });
-  child.kill();
-  await once(child, 'exit');
+  await gateway.stop();
 });
 
 // .ci/run, which has just run it, leaves it out.

@@ -4,7 +4,7 @@ import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { createDatabase, type Database } from './helpers/servers.ts';
-import { waitFor } from './helpers/wait-for.ts';
+import { waitForBlocked } from './helpers/wait-for.ts';
 
 let database: Database;
 
@@ -49,13 +49,6 @@ describe('a batch', () => {
     return (await client.query(sql, [randomUUID(), JSON.stringify(rows)])).rows.length;
   };
 
-  /** Waits until somebody waits for a lock of the database. */
-  const isHeldUp = () =>
-    waitFor(async () => {
-      const sql = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`;
-      expect(await database.query(sql)).toHaveLength(1);
-    });
-
   test.each([
     ['revoked', 'select private.revoke_key($1)', 2, 1],
     ['rotated', 'select private.rotate_key($1)', 2, 1],
@@ -74,7 +67,7 @@ describe('a batch', () => {
       await begins.query('begin');
       const first = await (isFirst ? record() : change());
       const second = isFirst ? change() : record();
-      await isHeldUp();
+      await waitForBlocked(database.adminUrl, 1);
       await begins.query('commit');
       await follows.query('select 1');
       expect(isFirst ? first : await second).toBe(isFirst ? 2 : known);
@@ -90,7 +83,7 @@ describe('a batch', () => {
     await gateway.query('begin');
     await report(gateway, names);
     const second = report(other, names.toReversed());
-    await isHeldUp();
+    await waitForBlocked(database.adminUrl, 1);
     await gateway.query('commit');
     await second;
     await other.query('commit');

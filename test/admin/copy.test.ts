@@ -9,10 +9,17 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
 import { copyDataDir, MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, type PostgresServer, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
+import {
+  asAdmin,
+  databaseUrl,
+  loginUrl,
+  PASSWORD,
+  type PostgresServer,
+  runSql,
+  startEmbeddedPostgres,
+} from '../helpers/servers.ts';
 
 const never = new AbortController().signal;
-const PASSWORD = 'only-for-tests';
 const root = mkdtempSync(join(tmpdir(), 'copy-'));
 let server: PostgresServer;
 let adminUrl: string;
@@ -57,7 +64,7 @@ const refused = (errors: string | RegExp) => ({ code: 1, output: '', errors: exp
 beforeAll(async () => {
   server = await startEmbeddedPostgres();
   adminUrl = databaseUrl(server.adminUrl, 'nova');
-  ownerUrl = Object.assign(new URL(adminUrl), { username: 'dona', password: PASSWORD }).href;
+  ownerUrl = loginUrl(adminUrl, 'dona');
   await asAdmin(server.adminUrl, async (db) => {
     await db.query(`create role dona login createrole password '${PASSWORD}'`);
     await db.query('create database nova owner dona');

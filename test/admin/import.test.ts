@@ -9,6 +9,7 @@ import { ANA, AURORA, BOSQUE, BOSQUE_GYM, useAdmin } from '../helpers/admin.ts';
 import { createTable } from '../helpers/database.ts';
 import { type Run, runCommand, succeed } from '../helpers/run.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
+import { waitForBlocked } from '../helpers/wait-for.ts';
 
 const BAD_EMAIL = 'must match format "email"';
 const AGAIN =
@@ -254,10 +255,7 @@ describe('a file that was imported before', () => {
       await db.query('begin');
       await writer.write([writer.read(2, ['Ana', 'ana@x.example'])]);
       const second = importing(FILE);
-      const waiting = `
-        select from pg_locks l join pg_database d on d.oid = l.database
-         where d.datname = current_database() and l.locktype = 'advisory' and not l.granted`;
-      await vi.waitFor(async () => expect(await rows(waiting)).toHaveLength(1), { timeout: 60_000 });
+      await waitForBlocked(database().adminUrl, 1);
       await db.query('commit');
       expect((await second).errors).toMatch(`line 2: email "Ana@x.example": ${message}\n`);
     });

@@ -18,7 +18,7 @@ import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
-import { waitFor } from '../helpers/wait-for.ts';
+import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
 const OTHER_KEY = 'wms_demo_bosque';
@@ -107,11 +107,7 @@ function whileHeld(work: (letGo: () => Promise<unknown>) => Promise<void>): Prom
 async function beginTwo({ origin }: GatewayProcess): Promise<Promise<string>[]> {
   const answers = [ask(origin), ask(origin)];
   // Where each worker has one connection to the database, both of them have a request then.
-  await waitFor(async () => {
-    const rows = await database.query(`select from pg_locks l join pg_database d on d.oid = l.database
-         where l.locktype = 'advisory' and not l.granted and d.datname = current_database()`);
-    expect(rows).toHaveLength(2);
-  });
+  await waitForBlocked(database.adminUrl, 2);
   return answers;
 }
 

@@ -22,14 +22,20 @@ import { ANA, AURORA, BOSQUE } from '../helpers/admin.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED, startConfigured, startGateway } from '../helpers/gateway.ts';
 import { runAdmin, succeed } from '../helpers/run.ts';
-import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import {
+  asAdmin,
+  databaseUrl,
+  loginUrl,
+  PASSWORD,
+  type PostgresServer,
+  startEmbeddedPostgres,
+} from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // The commands of docs/backup.md, run as they stand there; only placeholders are replaced.
 
 const PAGE = readFileSync('docs/backup.md', 'utf8');
-const PASSWORD = 'only-for-tests';
 
 /** The code blocks of a section in a language. */
 function readBlocks(heading: string, language: string): string[] {

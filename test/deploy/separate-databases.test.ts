@@ -3,12 +3,18 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { applyMigrations, type Notice, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
-import { asAdmin, databaseUrl, loginUrl, type PostgresServer, startEmbeddedPostgres } from '../helpers/servers.ts';
+import {
+  asAdmin,
+  databaseUrl,
+  loginUrl,
+  PASSWORD,
+  type PostgresServer,
+  startEmbeddedPostgres,
+} from '../helpers/servers.ts';
 
 // Two databases on one server, each with an administrator of its own who is no superuser. The roles that own the
 // functions are shared, so each administrator can become them: what keeps it from the other's rows is CONNECT.
 
-const PASSWORD = 'only-for-tests';
 const FILES = readMigrations(MIGRATIONS);
 const REFUSED = { code: '42501', message: expect.stringMatching(/^permission denied for database/) };
 

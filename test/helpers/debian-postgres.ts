@@ -9,7 +9,7 @@ import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort, killFamily, type PostgresServer, stopFamily, untilReady } from './servers.ts';
+import { asAdmin, findPort, killFamily, PASSWORD, type PostgresServer, stopFamily, untilReady } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 /** Its programs. */
@@ -19,7 +19,6 @@ export const DEBIAN_SHARE = '/usr/share/postgresql/15';
 const EXTENSIONS = join(DEBIAN_SHARE, 'extension');
 const SUPERUSER = 'supabase_admin';
 const OWNER = 'postgres';
-const PASSWORD = 'only-for-tests';
 
 /** Debian's Postgres while it runs, for tests that leave its database as it was: the URLs for two of its roles. */
 export type DebianPostgres = {

@@ -48,10 +48,10 @@ export type TestGateway = {
 };
 
 /** What createDatabase and copyCitusDatabase copy. */
-export type Templates = { readonly adminUrl: string; readonly nodes?: readonly string[] };
+type Templates = { readonly adminUrl: string; readonly nodes?: readonly string[] };
 
 /** The largest answer of a store, and a migration of a test's own. */
-export type DemoStoreOptions = { readonly answerLimit?: number; readonly sql?: string };
+type DemoStoreOptions = { readonly answerLimit?: number; readonly sql?: string };
 
 /** Opens a store of a kind with its own copy of the demo data. */
 export async function openDemoStore(
@@ -143,7 +143,7 @@ const NO_DEMO: Result = { failure: { kind: 'refusedKey', text: 'no demo data' } 
 const RECORDED: Result = { json: '[]', count: 0 };
 
 /** A log that keeps what it is told. */
-export function createTestLog(onEnd?: (request: EndedRequest) => void) {
+function createTestLog(onEnd?: (request: EndedRequest) => void) {
   const faults: Fault[] = [];
   const told: string[] = [];
   const tell = (text: string) => void told.push(text);

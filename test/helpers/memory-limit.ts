@@ -10,7 +10,7 @@ const VERSIONS = [
 ];
 
 /** A group of processes whose memory is limited. */
-export type MemoryLimit = {
+type MemoryLimit = {
   /** Runs the command behind it in the group. Node sizes its heap by the limit when it starts, so a move later is too late. */
   readonly launcher: readonly string[];
   /** The number of processes that were killed for want of memory. */

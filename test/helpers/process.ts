@@ -17,7 +17,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 /** A line of the log. */
 export type LogLine = Readonly<Record<string, unknown>>;
 
-export type ProcessOptions = {
+type ProcessOptions = {
   /** A command that runs the one behind it. */
   readonly launcher?: readonly string[];
   readonly nodeArgs?: readonly string[];

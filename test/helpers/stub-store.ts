@@ -3,7 +3,7 @@ import { stat } from 'node:fs';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
 /** A store that answers as it is told, and tells what it was asked. */
-export type StubStore = Store & { readonly calls: Call[] };
+type StubStore = Store & { readonly calls: Call[] };
 
 /** Makes a store of one function, which by default gives no rows. */
 export function createStubStore(

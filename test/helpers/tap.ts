@@ -18,7 +18,7 @@ export const scripts = readdirSync(FOLDER)
   .sort();
 
 /** The tests of a script by their outcome: the descriptions, the reasons for skipping, the failures' whole text. */
-export type TapReport = {
+type TapReport = {
   readonly passed: readonly string[];
   readonly skipped: readonly string[];
   readonly failed: readonly string[];
@@ -37,7 +37,7 @@ export function readScript(name: string, first = ''): Script {
 }
 
 /** A database with pgTAP and the migrations. */
-export type TapDatabase = { readonly db: pg.Client; stop(): Promise<void> };
+type TapDatabase = { readonly db: pg.Client; stop(): Promise<void> };
 
 /** Starts a Postgres 18 with the roles of a Supabase project, and without data. Needs Debian's package of pgTAP. */
 export async function startSupabase(): Promise<TapDatabase> {

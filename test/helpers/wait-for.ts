@@ -1,4 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises';
+import { runSql } from './servers.ts';
 
 const TIMEOUT_MS = 60_000;
 
@@ -11,4 +12,14 @@ export async function waitFor<T>(condition: () => T | Promise<T>): Promise<T> {
       if (performance.now() > end) throw error;
     }
   }
+}
+
+/** Waits until this many sessions of a database wait for a lock. */
+export function waitForBlocked(adminUrl: string, sessions: number): Promise<void> {
+  const sql = `select from pg_locks where not granted and pid in
+    (select pid from pg_stat_activity where datname = current_database())`;
+  return waitFor(async () => {
+    const { length } = await runSql(adminUrl, sql);
+    if (length !== sessions) throw new Error(`${length} sessions wait for a lock: expected ${sessions}`);
+  });
 }

@@ -9,6 +9,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { compileOnce, openDemoStore, startGateway } from '../helpers/gateway.ts';
+import { failuresOf } from '../scripts/conformance/checks.ts';
 
 // Documents that are not ours, in the shapes that others write. Each has the SQL that serves it, and a file .http with calls and
 // their answers. The contract makes up calls too.
@@ -99,10 +100,7 @@ describe.each(FILES.map((file) => [basename(file, extname(file)), file] as const
     const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: KEY, seed: 7, runs: 1 };
     const report = await runContract({ ...options, demo: false, readOnly: false, timeoutMs: 20_000 });
     await gateway.close();
-    const failed = report.sections.flatMap(({ title, outcomes }) =>
-      outcomes.filter(({ result }) => result === 'failed').map((outcome) => ({ title, ...outcome })),
-    );
-    expect(failed).toEqual([]);
+    expect(failuresOf(report)).toEqual([]);
     expect(report.requests).toBeGreaterThan(only.length * 10);
   });
 });

@@ -2,7 +2,6 @@ import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
@@ -15,10 +14,13 @@ import {
   type Database,
   databaseUrl,
   findPort,
+  loginUrl,
+  PASSWORD,
   type PostgresServer,
   runSql,
   startEmbeddedPostgres,
 } from '../helpers/servers.ts';
+import { waitForBlocked } from '../helpers/wait-for.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
 const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
@@ -28,7 +30,6 @@ const ROLES = ['gateway', 'gateway_functions', 'gateway_keys', 'gateway_retentio
 /** What one who is no superuser is told. */
 const LOG_WARNING =
   /^warning: API keys can appear in the log of Postgres, .*\n {2}hint: As a superuser: alter database \w+ set log_parameter_max_length = 0\n$/;
-const PASSWORD = 'only-for-tests';
 
 const root = mkdtempSync(join(tmpdir(), 'migrate-'));
 const databases: string[] = [];
@@ -89,14 +90,6 @@ const bookkeeping = async (url: string): Promise<Bookkeeping[]> => {
   return runSql(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
 };
 
-/** As one who is no superuser. */
-function asUser(url: string, user: string): string {
-  const result = new URL(url);
-  result.username = user;
-  result.password = PASSWORD;
-  return result.href;
-}
-
 async function createRole(admin: pg.Client, name: string, attributes: string): Promise<void> {
   const { rowCount } = await admin.query('select from pg_roles where rolname = $1', [name]);
   await admin.query(`${rowCount ? 'alter' : 'create'} role ${name} ${attributes} password '${PASSWORD}'`);
@@ -136,23 +129,23 @@ describe('a hosted Supabase project', () => {
       await db.query('create schema extensions authorization hosted_postgres');
     });
     if (process.env.TEST_DATABASE_URL) await admit('hosted_postgres');
-    migrated = await migrate(asUser(url, 'hosted_postgres'));
+    migrated = await migrate(loginUrl(url, 'hosted_postgres'));
   });
 
   /** As PostgREST does it: it logs in as one role, and becomes another. */
   const callAs = (role: string, sql: string) =>
-    asAdmin(asUser(url, 'authenticator'), async (db) => {
+    asAdmin(loginUrl(url, 'authenticator'), async (db) => {
       await db.query(`set role ${role}`);
       return (await db.query(sql)).rows;
     });
 
   test('is migrated by its administrator, who is no superuser', async () => {
     expect(migrated).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
-    expect(await migrate(asUser(url, 'hosted_postgres'))).toEqual(NOTHING);
+    expect(await migrate(loginUrl(url, 'hosted_postgres'))).toEqual(NOTHING);
   });
 
   test('takes the demo data, which the gateway and the secret key reach through the functions', async () => {
-    await asAdmin(asUser(url, 'hosted_postgres'), (db) => runScript(db, SEED));
+    await asAdmin(loginUrl(url, 'hosted_postgres'), (db) => runScript(db, SEED));
     for (const role of ['gateway', 'service_role']) {
       const alunos = await callAs(role, `select * from public.listar_alunos('wms_demo_aurora', p_limit => 1000)`);
       expect(alunos).toHaveLength(250);
@@ -204,9 +197,7 @@ describe('a run', () => {
       await db.query('select pg_advisory_lock(1)');
       const both = Promise.all([migrate(url, project), migrate(url, project)]);
       // One waits for the lock here, and the other one for it.
-      const waiting = `select from pg_locks where not granted and pid in
-        (select pid from pg_stat_activity where datname = current_database())`;
-      while ((await db.query(waiting)).rowCount !== 2) await delay(20);
+      await waitForBlocked(url, 2);
       await db.query('select pg_advisory_unlock(1)');
       return both;
     });
@@ -350,10 +341,7 @@ describe('a mistake is told in one line without the password', () => {
   });
 
   test('a user whom the server does not let in, and a database that is not there', async () => {
-    const stranger = new URL(adminUrl);
-    stranger.username = 'stranger';
-    stranger.password = SECRET;
-    const refused = await migrate(stranger.href);
+    const refused = await migrate(loginUrl(adminUrl, 'stranger', SECRET));
     expect(refused).toMatchObject({ code: 1, lines: [] });
     expect(refused.errors).toMatch(/^Cannot connect to [^\n]*"stranger"[^\n]*; check the user[^\n]*\n$/);
     expect(refused.errors).not.toContain(SECRET);
@@ -367,7 +355,7 @@ describe('a mistake is told in one line without the password', () => {
 
   test('a right that lacks', async () => {
     await asAdmin(adminUrl, (admin) => createRole(admin, 'migrate_guest', 'login nosuperuser'));
-    const url = asUser(await newDatabase(), 'migrate_guest');
+    const url = loginUrl(await newDatabase(), 'migrate_guest');
     const { code, errors } = await migrate(url);
     expect(code).toBe(1);
     expect(errors).toMatch(
