@@ -501,88 +501,80 @@ describe('the built module', () => {
   });
 });
 
-describe('the types', () => {
-  /** Of a document with a path that gives an array but not in pages, and one that gives pages but no array. */
-  type Other = {
-    '/days': { get: Operation<{ query?: never }, string[]> };
-    '/report': { get: Operation<{ query?: { limit?: number; offset?: number } }, { total: number }> };
-    '/classes/{id}/seats': {
-      get: Operation<{ query: { day: string; limit?: number; offset?: number }; path: { id: string } }, number[]>;
-    };
+/** Of a document with a path that gives an array but not in pages, and one that gives pages but no array. */
+type Other = {
+  '/days': { get: Operation<{ query?: never }, string[]> };
+  '/report': { get: Operation<{ query?: { limit?: number; offset?: number } }, { total: number }> };
+  '/classes/{id}/seats': {
+    get: Operation<{ query: { day: string; limit?: number; offset?: number }; path: { id: string } }, number[]>;
   };
-  type Operation<Parameters, T> = {
-    parameters: Parameters;
-    responses: { 200: { content: { 'application/json': T } }; default: { content: { 'application/json': Error } } };
-  };
+};
+type Operation<Parameters, T> = {
+  parameters: Parameters;
+  responses: { 200: { content: { 'application/json': T } }; default: { content: { 'application/json': Error } } };
+};
+type Empty = { '/a': { delete: { parameters: { query?: never }; responses: { 204: { content?: never } } } } };
+type Content<T> = { content: { 'application/json': T } };
+type Card = { id: { readonly $read: string }; pin: { readonly $write: string }; name: string };
+type Cards = { '/cards': { post: Operation<{ query?: never }, Card> & { requestBody: Content<Card> } } };
+
+// Nothing is asserted as it runs: tsc checks these types, and that each misuse is one.
+test('the types compile', () => {
+  expectTypeOf<Item<'/alunos'>>().toEqualTypeOf<Aluno>();
+  expectTypeOf(client.all('/treinos')).toEqualTypeOf<AsyncGenerator<components['schemas']['Treino'], void>>();
+  const list = () => client.GET('/alunos');
+  expectTypeOf(list).returns.resolves.toEqualTypeOf<{ readonly ok: true; readonly data: Aluno[] } | Failure>();
+  expectTypeOf(client.POST<'/alunos'>)
+    .parameter(1)
+    .toHaveProperty('body');
+  expectTypeOf<Extract<Failure, { status: 422 }>['fields']>().toEqualTypeOf<
+    Readonly<Record<string, readonly string[]>>
+  >();
+
+  // An answer without content has no data.
+  const empty = createClient<Empty>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
+  expectTypeOf<Awaited<ReturnType<typeof empty.DELETE<'/a'>>>>().toEqualTypeOf<
+    { readonly ok: true; readonly data: undefined } | Failure
+  >();
+
+  // No property is sent that is only read, and none is given that is only written.
+  const cards = createClient<Cards>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
+  const create = () => cards.POST('/cards', { body: { pin: '1', name: 'Ana' } });
+  expectTypeOf(create).returns.resolves.toEqualTypeOf<
+    { readonly ok: true; readonly data: { id: string; name: string } } | Failure
+  >();
+
+  // Lists in pages differ from other paths.
+  expectTypeOf<ListPath<Other>>().toEqualTypeOf<'/classes/{id}/seats'>();
+  expectTypeOf<Item<'/classes/{id}/seats', Other>>().toEqualTypeOf<number>();
   const other = createClient<Other>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
 
-  test('are those of the document', () => {
-    expectTypeOf<Item<'/alunos'>>().toEqualTypeOf<Aluno>();
-    expectTypeOf(client.all('/treinos')).toEqualTypeOf<AsyncGenerator<components['schemas']['Treino'], void>>();
-    expectTypeOf(client.GET('/alunos')).resolves.toEqualTypeOf<
-      { readonly ok: true; readonly data: Aluno[] } | Failure
-    >();
-    expectTypeOf(client.POST<'/alunos'>)
-      .parameter(1)
-      .toHaveProperty('body');
-    expectTypeOf<Extract<Failure, { status: 422 }>['fields']>().toEqualTypeOf<
-      Readonly<Record<string, readonly string[]>>
-    >();
-  });
-
-  test('have no data for an answer without content', () => {
-    type Empty = { '/a': { delete: { parameters: { query?: never }; responses: { 204: { content?: never } } } } };
-    const { DELETE } = createClient<Empty>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
-    expectTypeOf<Awaited<ReturnType<typeof DELETE<'/a'>>>>().toEqualTypeOf<
-      { readonly ok: true; readonly data: undefined } | Failure
-    >();
-  });
-
-  test('send no property that is only read, and give none that is only written', () => {
-    type Card = { id: { readonly $read: string }; pin: { readonly $write: string }; name: string };
-    type Cards = { '/cards': { post: Operation<{ query?: never }, Card> & { requestBody: Content<Card> } } };
-    type Content<T> = { content: { 'application/json': T } };
-    const { POST } = createClient<Cards>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
-    const create = () => POST('/cards', { body: { pin: '1', name: 'Ana' } });
+  const misuses = () => {
     // @ts-expect-error the id is only read
-    const misuse = () => POST('/cards', { body: { id: '1', pin: '1', name: 'Ana' } });
-    expectTypeOf(create).returns.resolves.toEqualTypeOf<
-      { readonly ok: true; readonly data: { id: string; name: string } } | Failure
-    >();
-    expect(misuse).toBeTypeOf('function');
-  });
-
-  test('know lists in pages from other paths', () => {
-    expectTypeOf<ListPath<Other>>().toEqualTypeOf<'/classes/{id}/seats'>();
-    expectTypeOf<Item<'/classes/{id}/seats', Other>>().toEqualTypeOf<number>();
-  });
-
-  test('refuse what the document does not have', () => {
-    const misuses = () => {
-      // @ts-expect-error no such path
-      client.GET('/instrutores');
-      // @ts-expect-error no such method
-      client.DELETE('/alunos');
-      // @ts-expect-error no such filter
-      client.GET('/alunos', { query: { apelido: 'Aninha' } });
-      // @ts-expect-error a word, not a boolean
-      client.all('/alunos', { query: { ativo: true } });
-      // @ts-expect-error the pages have their own limit and offset
-      client.all('/alunos', { query: { limit: 5 } });
-      // @ts-expect-error no body
-      client.POST('/alunos');
-      // @ts-expect-error a required field is missing
-      client.POST('/alunos', { body: { p_nome: 'Ana' } });
-      // @ts-expect-error the key travels in the header alone
-      client.POST('/alunos', { body: { ...STUDENT, p_api_key: 'key' } });
-      // @ts-expect-error no list
-      other.all('/days');
-      // @ts-expect-error no list
-      other.pages('/report');
-      // @ts-expect-error a required parameter is missing
-      other.all('/classes/{id}/seats');
-      other.all('/classes/{id}/seats', { path: { id: '1' }, query: { day: '2024-05-02' } });
-    };
-    expect(misuses).toBeTypeOf('function');
-  });
+    cards.POST('/cards', { body: { id: '1', pin: '1', name: 'Ana' } });
+    // @ts-expect-error no such path
+    client.GET('/instrutores');
+    // @ts-expect-error no such method
+    client.DELETE('/alunos');
+    // @ts-expect-error no such filter
+    client.GET('/alunos', { query: { apelido: 'Aninha' } });
+    // @ts-expect-error a word, not a boolean
+    client.all('/alunos', { query: { ativo: true } });
+    // @ts-expect-error the pages have their own limit and offset
+    client.all('/alunos', { query: { limit: 5 } });
+    // @ts-expect-error no body
+    client.POST('/alunos');
+    // @ts-expect-error a required field is missing
+    client.POST('/alunos', { body: { p_nome: 'Ana' } });
+    // @ts-expect-error the key travels in the header alone
+    client.POST('/alunos', { body: { ...STUDENT, p_api_key: 'key' } });
+    // @ts-expect-error no list
+    other.all('/days');
+    // @ts-expect-error no list
+    other.pages('/report');
+    // @ts-expect-error a required parameter is missing
+    other.all('/classes/{id}/seats');
+    other.all('/classes/{id}/seats', { path: { id: '1' }, query: { day: '2024-05-02' } });
+  };
+  expectTypeOf(misuses).toBeFunction();
 });
