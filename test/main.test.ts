@@ -142,7 +142,7 @@ describe('start', () => {
 
 describe('stop', () => {
   test('on SIGTERM serves on for DRAIN_MS, not ready, and closes each socket after its answer', async () => {
-    const gateway = await start({ DATABASE_URL, DRAIN_MS: '3000' });
+    const gateway = await start({ DATABASE_URL, DRAIN_MS: '6000' });
     const url = `${gateway.origin}/v1`;
     // A client with a socket that it keeps.
     await list(url);
@@ -157,7 +157,7 @@ describe('stop', () => {
     expect(idle.read()).toMatch(/^HTTP\/1\.1 200 OK\r\n(.+\r\n)*Connection: close\r\n/);
     expect(await ended).toBe(0);
     expect(gateway.output()).toContain(
-      'Stopping in 3000 ms (DRAIN_MS), not ready until then, and after the requests in progress',
+      'Stopping in 6000 ms (DRAIN_MS), not ready until then, and after the requests in progress',
     );
   });
 

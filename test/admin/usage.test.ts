@@ -1,13 +1,17 @@
-import { beforeAll, expect, test } from 'vitest';
-import { createCalendar } from '../../src/limits/account.ts';
+import { afterAll, beforeAll, expect, test, vi } from 'vitest';
 import { AURORA, BOSQUE, useAdmin } from '../helpers/admin.ts';
 
 const NAME = 'wms_demo_aur';
 const ID = 'a9000000-0000-4000-8000-000000000001';
 
 const { admin, json, printed, rows } = useAdmin();
-const { day: today } = createCalendar('America/Sao_Paulo', Date.now)();
-const daysAgo = (days: number) => new Date(Date.parse(today) - days * 86_400_000).toISOString().slice(0, 10);
+/** In America/Sao_Paulo, and tomorrow in UTC. */
+const [yesterday, today] = ['2026-06-14', '2026-06-15'];
+const NOW = new Date('2026-06-16T01:00:00Z');
+
+// With a clock of its own midnight does not come between two commands.
+beforeAll(() => void vi.useFakeTimers({ now: NOW, toFake: ['Date'] }));
+afterAll(() => void vi.useRealTimers());
 
 beforeAll(async () => {
   await rows(
@@ -27,7 +31,7 @@ test('the usage of a key is a table, and a bar for each day', async () => {
 Aurora  wms_demo_aur  criarAluno    0    0    0    50
 Aurora  wms_demo_aur  listarAlunos  100  0    5    0
 
-${daysAgo(1)}  ${'█'.repeat(24)}                            50
+${yesterday}  ${'█'.repeat(24)}                            50
 ${today}  ${'█'.repeat(50)}  105
 `,
   );

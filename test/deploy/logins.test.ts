@@ -15,6 +15,7 @@ import {
   type PostgresServer,
   startLoggingPostgres,
 } from '../helpers/servers.ts';
+import { waitFor } from '../helpers/wait-for.ts';
 
 const SCRIPT = 'scripts/deploy/logins.sql';
 /** As compose.yaml runs it, with the script in its place. */
@@ -153,7 +154,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
   test('keeps the passwords out of the log of a server that logs every statement', async () => {
     await makeLogins({ GATEWAY_PASSWORD: 'not-in-the-log' });
     await asAdmin(database.adminUrl, (admin) => admin.query(`select 'the log is read'`));
-    while (!log.includes('the log is read')) await new Promise(setImmediate);
+    await waitFor(() => expect(log).toContain('the log is read'));
     expect(log).not.toContain('not-in-the-log');
   });
 });

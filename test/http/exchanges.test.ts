@@ -343,7 +343,7 @@ test('a key with limits has them on its answers, and one call too many is refuse
   expect(await limitsTo({})).toMatchObject({ status: 200, left: '"address";r=8, "minute";r=1' });
   expect(await limitsTo({}, '/alunos?limit=0')).toMatchObject({ status: 422, left: '"address";r=7, "minute";r=0' });
   store.calls.length = 0;
-  const [left, wait] = ['"address";r=6, "minute";r=0', expect.stringMatching(/^(59|60)$/)];
+  const [left, wait] = ['"address";r=6, "minute";r=0', expect.stringMatching(/^(5\d|60)$/)];
   expect(await limitsTo(post('{'))).toEqual({ status: 429, left, wait, text: '{"error":"Too many requests"}' });
   expect(store.calls).toEqual([]);
   expect((await ask('/alunos', { to })).headers['ratelimit-policy']).toBe('"address";q=9;w=60');

@@ -15,6 +15,11 @@ import { waitFor } from '../helpers/wait-for.ts';
 const from = (address: string) => ({ 'X-Api-Key': 'wms_demo_aurora', 'X-Forwarded-For': address });
 const ONE = from('203.0.113.1');
 const OTHER = from('203.0.113.2');
+let addresses = 0;
+function newAddress(): Record<string, string> {
+  addresses += 1;
+  return from(`198.51.100.${addresses % 256}`);
+}
 const TOO_MANY = { error: 'Too many requests' };
 
 type Answer = { readonly status: number; readonly body: unknown; readonly headers: Headers; readonly ms: number };
@@ -175,37 +180,48 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
 
   test('count together, and refuse together', async () => {
     const { url: redisUrl } = await startTestRedis();
-    const one = await startLimited({ perAddress: 2, redisUrl });
-    const other = await startLimited({ perAddress: 2, redisUrl });
-    expect((await one.send(ONE)).headers.get('RateLimit')).toBe('"address";r=1;t=30');
-    expect((await other.send(ONE)).headers.get('RateLimit')).toMatch(/^"address";r=0;t=\d+$/);
-    for (const gateway of [one, other]) {
-      const refused = await gateway.send(ONE);
-      expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
-      expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(20);
-      expect(gateway.told()).toEqual([]);
-    }
+    // A busy machine may lose Redis, which it is told of: others begin anew.
+    await waitFor(async () => {
+      const address = newAddress();
+      const one = await startLimited({ perAddress: 2, redisUrl });
+      const other = await startLimited({ perAddress: 2, redisUrl });
+      expect((await one.send(address)).headers.get('RateLimit')).toBe('"address";r=1;t=30');
+      expect((await other.send(address)).headers.get('RateLimit')).toMatch(/^"address";r=0;t=\d+$/);
+      for (const gateway of [one, other]) {
+        const refused = await gateway.send(address);
+        expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
+        expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(20);
+        expect(gateway.told()).toEqual([]);
+      }
+    });
   });
 
   test('store an address in Redis for no longer than a minute', async () => {
     const { url: redisUrl } = await startTestRedis();
     const { send } = await startLimited({ perAddress: 5, redisUrl });
-    await send(ONE);
     const client = new Redis(redisUrl);
     onTestFinished(() => client.disconnect());
     const name = 'gateway:bucket:address:203.0.113.1';
-    expect(await client.keys('*')).toEqual([name]);
-    const ttl = await client.ttl(name);
-    expect(ttl).toBeGreaterThan(0);
-    expect(ttl).toBeLessThanOrEqual(60);
+    // A busy machine may lose Redis for a moment.
+    await waitFor(async () => {
+      await client.flushall();
+      await send(ONE);
+      expect(await client.keys('*')).toEqual([name]);
+      const ttl = await client.ttl(name);
+      expect(ttl).toBeGreaterThan(0);
+      expect(ttl).toBeLessThanOrEqual(60);
+    });
   });
 
   test('ask Redis nothing about an address until it has a token again', async () => {
     const proxy = await startTestProxy(await startTestRedis());
     const { send } = await startLimited({ perAddress: 2, redisUrl: proxy.url });
-    expect(await statuses(10, () => send(ONE))).toEqual([200, 200, ...Array(8).fill(429)]);
-    // The check of the connection is the first.
-    expect(proxy.sent('eval')).toBe(4);
+    // A busy machine may lose Redis for a moment.
+    await waitFor(async () => {
+      const [address, before] = [newAddress(), proxy.sent('eval')];
+      expect(await statuses(10, () => send(address))).toEqual([200, 200, ...Array(8).fill(429)]);
+      expect(proxy.sent('eval') - before).toBe(3);
+    });
   });
 
   test('count each by itself while Redis is gone, and together when it is back', async () => {
@@ -283,7 +299,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     expect(told()).toEqual([expect.stringContaining('WRONGPASS')]);
     expect(told()[0]).not.toContain('mistaken');
     const { isShared } = await startLimited({ perAddress: 2, redisUrl: `redis://:only-for-tests@127.0.0.1:${port}` });
-    expect(await isShared()).toBe(true);
+    await waitFor(async () => expect(await isShared()).toBe(true));
   });
 
   test('start without Redis, and count together when it comes', async () => {

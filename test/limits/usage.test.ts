@@ -231,7 +231,7 @@ describe('a key with limits', () => {
     expect(await call()).toEqual({ status: 200, limit: limit(0), policy });
     const { wait, ...refused } = await call('criarAluno');
     expect(refused).toEqual({ status: 429, limit: limit(0), policy });
-    expect([59, 60]).toContain(wait);
+    expect(String(wait)).toMatch(/^(5\d|60)$/);
     expect(await call('listarAcademias', KEYS.bosque)).toEqual({ status: 200 });
     await usage.flush();
     expect(await read()).toEqual([

@@ -401,7 +401,7 @@ test('new migrations are applied while the store serves, with the warnings of Po
   writeFileSync(join(migrations, '20991231000000_a.sql'), define('integer') + endless);
   const warnings: string[] = [];
   const { store, own } = await openStore(
-    readConfig({ DATA_DIR: newStore(), DEMO_DATA: 'on', DEADLINE_MS: '500' }),
+    readConfig({ DATA_DIR: newStore(), DEMO_DATA: 'on', DEADLINE_MS: '3000' }),
     { ...FILES, migrations },
     { ...log, warn: (text) => warnings.push(text) },
   );

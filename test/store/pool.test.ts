@@ -115,7 +115,7 @@ describe('reads', () => {
     const slow = read(60, 'slow', controller.signal);
     const failed = expect(slow).rejects.toMatchObject({ code: '57014' });
     expect(await Promise.all(names(7).map((name) => read(0, name)))).toEqual(names(7));
-    expect(await countSleeping()).toBe(1);
+    await waitForSleeping(1);
     controller.abort();
     await failed;
     await waitForSleeping(0);
@@ -166,10 +166,12 @@ describe('reads', () => {
 
   test('are not sent on a connection that was open when another one was lost', async () => {
     await openPool(2);
-    sockets[0]?.destroy();
+    const opened = sockets.length;
+    // On a busy machine more than two may have been opened.
+    sockets.find(({ destroyed }) => !destroyed)?.destroy();
     await waitFor(() => expect(pool.size.open).toBe(0));
     expect(await read(0, 'later')).toBe('later');
-    expect(sockets).toHaveLength(3);
+    expect(sockets.length).toBeGreaterThan(opened);
   });
 
   test("fail with the server's error, with the name of a violated constraint", async () => {

@@ -98,7 +98,7 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
 
   test('the database shows it while the function runs, and in what it logs of it, and not longer', async () => {
     const id = `slow-${login}`;
-    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(2)', async () => {
+    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(5)', async () => {
       expect(await watch(id)).toBe('[]');
     });
     await idle();
@@ -115,7 +115,7 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
     });
     await idle();
     await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
-      expect(await watch(late, 1_000)).toBe('storeTimeout');
+      expect(await watch(late, 5_000)).toBe('storeTimeout');
     });
     await waitFor(idle);
     for (const id of [error, late])

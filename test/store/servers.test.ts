@@ -82,10 +82,10 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await hasRoles(opened, 'standby', 'primary');
     const calls = () => Promise.all([listGyms(opened), listGyms(opened), create(opened)]);
     expect(await countCalls(opened, calls)).toEqual([0, 3]);
-    expect(changes.toSorted()).toEqual(
-      [`${nameOf(primary)} is the primary`, `${nameOf(standby)} is a standby`]
-        .map((text) => `Database server ${text}`)
-        .toSorted(),
+    // On a busy machine a server may be away for a moment, and have its role again.
+    const roles = new Set(changes.filter((text) => !text.includes(' is away: ')));
+    expect(roles).toEqual(
+      new Set([`Database server ${nameOf(primary)} is the primary`, `Database server ${nameOf(standby)} is a standby`]),
     );
   });
 
@@ -105,13 +105,12 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   });
 
   test('uses of a name that leads to several servers only the one that it looks at', async () => {
-    let count = 0;
+    let target = primary;
     const balancer = createServer((client) => {
-      const target = connect([primary, standby][count % 2]?.port ?? 0, '127.0.0.1');
-      count += 1;
+      const server = connect(target.port, '127.0.0.1');
       for (const [from, to] of [
-        [client, target],
-        [target, client],
+        [client, server],
+        [server, client],
       ] as const) {
         from
           .on('error', () => {})
@@ -124,6 +123,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     const url = toGatewayUrl([primary], WRITES).replace(/:\d+\//, `:${port}/`);
     const opened = open([primary], '', { url, connections: 1 });
     await hasRoles(opened, 'primary');
+    target = standby;
     expect(await listGyms(opened)).toMatchObject({
       failure: {
         kind: 'storeUnavailable',
@@ -132,6 +132,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
         },
       },
     });
+    target = primary;
     expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
     await opened.close();
     balancer.close();

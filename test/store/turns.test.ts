@@ -110,7 +110,7 @@ describe('a store that takes batches of reads', () => {
     const { begun, sendEach, load, endAll } = open({ slots: 4, waiting: 20 }, 4);
     const sent = await sendEach(['a1', 'b1', 'c1', 'd1', 'e1']);
     expect(load()).toEqual({ running: 2, waiting: 3 });
-    await vi.waitFor(() => expect(load()).toEqual({ running: 5, waiting: 0 }));
+    await vi.waitFor(() => expect(load()).toEqual({ running: 5, waiting: 0 }), 60_000);
     expect(begun).toEqual(['a1', 'b1', 'c1', 'd1', 'e1']);
     await endAll(sent);
   });

@@ -144,7 +144,7 @@ let gateway: GatewayProcess;
 
 beforeAll(async () => {
   database = await createDatabase();
-  env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), DEADLINE_MS: '1000', STORE_CONNECTIONS: '4' };
+  env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), DEADLINE_MS: '20000', STORE_CONNECTIONS: '4' };
   gateway = await startProcess(env);
 });
 

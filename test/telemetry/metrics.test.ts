@@ -80,7 +80,7 @@ let gateway: GatewayProcess;
 beforeAll(async () => {
   database = await createDatabase();
   const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
-  gateway = await startProcess({ DATABASE_URL, METRICS_PORT: '0', DEADLINE_MS: '4000', STORE_CONNECTIONS: '2' });
+  gateway = await startProcess({ DATABASE_URL, METRICS_PORT: '0', DEADLINE_MS: '20000', STORE_CONNECTIONS: '2' });
   await read();
 });
 

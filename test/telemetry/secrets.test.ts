@@ -42,7 +42,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
   let key: string;
 
   beforeAll(async () => {
-    gateway = await startProcess({ DEADLINE_MS: '1000', STORE_CONNECTIONS: '2', ...STORES[kind]() });
+    gateway = await startProcess({ DEADLINE_MS: '3000', STORE_CONNECTIONS: '2', ...STORES[kind]() });
     [{ key }] = (await admin(`select key from private.issue_key($1, 'Segredo')`, [AURORA])) as [{ key: string }];
   });
 
