@@ -35,7 +35,7 @@ export function below(name: string, differences: readonly Difference[]): Differe
 
 /** Lists of which a value has to be one, or has to match one. */
 const CHOICES = ['enum', 'anyOf', 'oneOf'];
-const LISTS = [...CHOICES, ...SUBSCHEMAS.list, 'required'];
+const LISTS = [...CHOICES, 'allOf', 'required'];
 /** If these schemas allow less, the one around them does. A change within any other may do both. */
 const INNER = SUBSCHEMAS.one.filter((name) => !['if', 'not'].includes(name));
 
@@ -59,7 +59,10 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     const [before, after] = [one[name], other[name]] as [never, never];
     if (SUBSCHEMAS.map.includes(name)) return compareMaps(use, name, one, other);
     if (LISTS.includes(name)) return compareLists(use, name, before, after);
+    if (name === 'prefixItems') return comparePositions(use, one, other);
     if (typeof before === 'object' && typeof after === 'object') {
+      const isCounted = name === 'contains' && ('maxContains' in one || 'maxContains' in other);
+      if (isCounted) return asBreaking(compare(use, before, after));
       if (INNER.includes(name)) return compare(use, before, after);
       if (name === 'not') return compare(use === 'request' ? 'answer' : 'request', before, after);
     }
@@ -75,11 +78,29 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     const mapOf = (node: Node) => (node[keyword] ?? {}) as Readonly<Record<string, Schema>>;
     const [before, after] = [mapOf(one), mapOf(other)];
     return namesOf(before, after).flatMap((name) => {
-      const [from, to] = [before[name], after[name]];
-      if (from && to) return below(name, compare(use, from, to));
-      const isNarrower = keyword === 'properties' ? isRefused(name, from !== undefined, other) : to !== undefined;
-      return below(name, toDifference(use === 'request' ? isNarrower : to === undefined, from, to));
+      const [from, to] = [before[name], after[name]].map((part) => (part && isHidden(part) ? undefined : part));
+      if (from && to) {
+        const differences = compare(use, from, to);
+        // Its properties are often those of the schema around it.
+        return below(name, keyword === 'dependentSchemas' ? asBreaking(differences) : differences);
+      }
+      if (!from && !to) return [];
+      const [hidden, rest] = from ? [after[name], restOf(keyword, other)] : [before[name], restOf(keyword, one)];
+      const isMap = typeof rest === 'object' && !hidden;
+      if (isMap && (use === 'request' || to)) return below(name, compare(use, from ?? rest, to ?? rest));
+      const isNeeded = keyword === 'properties' ? isRequired(name, other) : rest !== false;
+      const isNarrower = from ? hidden !== undefined || rest === false : isNeeded;
+      return below(name, toDifference(use === 'request' ? isNarrower : !to, from, to));
     });
+  }
+
+  /** Compares items by their positions. Those that one list does not have are other items there. */
+  function comparePositions(use: Use, one: Node, other: Node): Difference[] {
+    const [before, after] = [one, other].map(({ prefixItems = [] }) => prefixItems as Schema[]) as [Schema[], Schema[]];
+    const [from, to] = [one, other].map(({ items = {} }) => (items || { not: {} }) as Schema) as [Schema, Schema];
+    return (before.length > after.length ? before : after).flatMap((_, index) =>
+      below(`${index}`, compare(use, before[index] ?? from, after[index] ?? to)),
+    );
   }
 
   /** Compares the items that only one list has. A schema replaces another one that is gone. */
@@ -107,26 +128,33 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
   return compare;
 }
 
+/** Differences that may allow less and more at once. */
+function asBreaking(differences: readonly Difference[]): Difference[] {
+  return differences.map(({ effect, ...one }) => ({ ...one, effect: effect === 'annotation' ? effect : 'breaking' }));
+}
+
 function toDifference(isBreaking: boolean, before: unknown, after: unknown): Difference[] {
   return [{ path: [], effect: isBreaking ? 'breaking' : 'non-breaking', before, after }];
 }
 
-/** A schema with the keywords of its allOf, one text of its types, and without the properties that are never there. */
+/** A schema with the keywords of its allOf, one text of its types, and one keyword each for other properties and other items. */
 function simplify(use: Use, schema: Schema): Node {
-  const { type, anyOf, properties, additionalProperties, ...own } = mergeAll(schema);
+  const { type, anyOf, unevaluatedItems, unevaluatedProperties, ...merged } = mergeAll(schema) as Schema & Unevaluated;
+  const { additionalProperties = unevaluatedProperties, items = unevaluatedItems, ...own } = merged;
   const isOfTypes = type === undefined && anyOf?.every(isType);
   const types = [(isOfTypes ? anyOf?.map((choice) => choice.type) : type) ?? []].flat(2);
-  const shown = Object.entries(properties ?? {}).filter(([, one]) => !isResponseOnly(one) && !isRequestOnly(one));
   // Clients must ignore unknown properties, but those of a map have a type.
   const isIgnored = additionalProperties === undefined || (additionalProperties === false && use === 'answer');
   return {
     ...own,
     ...(types.length > 0 ? { type: [...new Set(types)].sort().join('|') } : {}),
     ...(anyOf && !isOfTypes ? { anyOf } : {}),
-    ...(properties ? { properties: Object.fromEntries(shown) } : {}),
+    ...(items === undefined ? {} : { items }),
     ...(isIgnored ? {} : { additionalProperties }),
   };
 }
+
+type Unevaluated = { readonly unevaluatedItems?: Schema; readonly unevaluatedProperties?: boolean | Schema };
 
 /** Whether a schema has a type and nothing else; an integer of a request has bounds in any case. */
 function isType({ minimum = EXACT[0], maximum = EXACT[1], ...own }: Schema): boolean {
@@ -147,9 +175,18 @@ function mergeAll(schema: Schema, nesting = 0): Schema {
   return others.length > 0 ? { ...merged, allOf: others } : merged;
 }
 
-/** Whether a property that is new in a schema has to be there, or one that is gone is refused now. */
-function isRefused(name: string, isGone: boolean, { required, additionalProperties }: Node): boolean {
-  return isGone ? additionalProperties === false : ((required ?? []) as string[]).includes(name);
+/** Whether a property is never there. */
+function isHidden(schema: Schema): boolean {
+  return isResponseOnly(schema) || isRequestOnly(schema);
+}
+
+function isRequired(name: string, { required = [] }: Node): boolean {
+  return (required as string[]).includes(name);
+}
+
+/** What is allowed in place of a property, or of those of a pattern, that a schema does not have. */
+function restOf(keyword: string, { additionalProperties }: Node): boolean | Schema | undefined {
+  return keyword === 'dependentSchemas' ? undefined : (additionalProperties as boolean | Schema | undefined);
 }
 
 /** Whether a keyword allows less than before. The schemas are those around it. */
@@ -210,7 +247,11 @@ const NARROWING: Readonly<Record<string, Narrows>> = {
     isLess(before ?? LENGTHS[format], after),
   maxItems: isLess,
   maxProperties: isLess,
-  nullable: (before?: boolean, after?: boolean) => isOnlyNow(after, before),
+  // Without a type null is allowed too.
+  nullable: (before: boolean | undefined, after: boolean | undefined, _one, { type }) =>
+    type !== undefined && isOnlyNow(after, before),
   uniqueItems: isOnlyNow,
+  minContains: (before = 1, after = 1) => after > before,
+  maxContains: isLess,
   additionalProperties: (before: unknown, after: unknown) => toOpenness(after) < toOpenness(before),
 };

@@ -33,6 +33,7 @@ const NARROWER = parse(`
 - [{ type: [string, integer] }, { type: string }, type]
 - [{ type: number }, { type: integer }, type]
 - [{ type: [string, 'null'] }, { type: string }, nullable]
+- [{}, { type: [string, 'null'] }, type]
 - [{}, { enum: [f, m] }, enum.0]
 - [{ enum: [a, b, c] }, { enum: [a, b] }, enum.2]
 - [{}, { const: f }, enum.0]
@@ -45,6 +46,9 @@ const NARROWER = parse(`
 - [{ not: { enum: [x] } }, { not: { enum: [x, y] } }, not.enum.1]
 - [{}, { dependentRequired: { a: [b] } }, dependentRequired]
 - [{ type: array, items: { maxLength: 2 } }, { type: array, items: { maxLength: 1 } }, items.maxLength]
+- [{ items: { maximum: 9 } }, { items: { maximum: 9 }, prefixItems: [{ maximum: 9 }, { maximum: 8 }] }, prefixItems.1.maximum]
+- [{ contains: {}, minContains: 0 }, { contains: {} }, minContains]
+- [{ contains: {}, maxContains: 3 }, { contains: {}, maxContains: 2 }, maxContains]
 `);
 
 /** Two schemas, and the breaks of requests and of answers by the change from the one to the other. */
@@ -67,6 +71,23 @@ const CHANGED = parse(`
 - [{ properties: { a: {} } }, { properties: { a: { writeOnly: true } } }, [], [properties.a]]
 - [{ properties: { a: {} }, additionalProperties: false },
    { properties: { a: { readOnly: true } }, additionalProperties: false }, [properties.a], []]
+- [{ properties: { a: {} } }, { properties: { a: { readOnly: true } } }, [properties.a], []]
+- [{ properties: { a: { readOnly: true } } }, { properties: { a: {} } }, [], []]
+- [{ properties: { a: {} }, unevaluatedProperties: false }, { unevaluatedProperties: false }, [properties.a], [properties.a]]
+- [{ properties: { a: { type: string } }, additionalProperties: { type: number } }, { additionalProperties: { type: number } },
+   [properties.a.type], [properties.a]]
+- [{ additionalProperties: { type: number } }, { properties: { a: { type: string } }, additionalProperties: { type: number } },
+   [properties.a.type], [properties.a.type]]
+- [{ patternProperties: { ^a: {} }, additionalProperties: false }, { additionalProperties: false },
+   [patternProperties.^a], [patternProperties.^a]]
+- [{ additionalProperties: false }, { patternProperties: { ^a: {} }, additionalProperties: false }, [], []]
+- [{ dependentSchemas: { a: {} } }, { dependentSchemas: { a: { properties: { b: {} } } } },
+   [dependentSchemas.a.properties.b], [dependentSchemas.a.properties.b]]
+- [{ prefixItems: [{ maximum: 90 }, { maximum: 180 }] }, { prefixItems: [{ maximum: 180 }, { maximum: 90 }] },
+   [prefixItems.1.maximum], [prefixItems.0.maximum]]
+- [{ prefixItems: [{ type: string }] }, { prefixItems: [{ type: boolean }, { type: string }] },
+   [prefixItems.0.type, prefixItems.1.type], [prefixItems.0.type]]
+- [{ contains: { maximum: 9 }, maxContains: 1 }, { contains: { maximum: 8 }, maxContains: 1 }, [contains.maximum], [contains.maximum]]
 - [{ description: A }, { description: B }, [], []]
 `);
 
