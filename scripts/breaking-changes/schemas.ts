@@ -70,7 +70,8 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     const isDefault = name === 'default' && use === 'request';
     if (isAnnotation(name) && !isDefault) return [{ path: [], effect: 'annotation', before, after }];
     const narrows = NARROWING[name] ?? ((_, after) => after !== undefined);
-    const isNarrower = use === 'request' ? narrows(before, after, one, other) : narrows(after, before, other, one);
+    const isNarrower =
+      use === 'request' ? narrows(before, after, one, other, use) : narrows(after, before, other, one, use);
     return toDifference(isDefault ? before !== undefined : isNarrower, before, after);
   }
 
@@ -190,7 +191,7 @@ function restOf(keyword: string, { additionalProperties }: Node): boolean | Sche
 }
 
 /** Whether a keyword allows less than before. The schemas are those around it. */
-type Narrows = (before: never, after: never, one: Schema, other: Schema) => boolean;
+type Narrows = (before: never, after: never, one: Schema, other: Schema, use: Use) => boolean;
 
 const isMore = (before = 0, after = 0) => after > before;
 const isLess = (before = Infinity, after = Infinity) => after < before;
@@ -215,9 +216,12 @@ function narrowsBound(end: 'minimum' | 'maximum'): Narrows {
 /** The maximum lengths that formats have in any case. */
 const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
 
-/** Whether a format only repeats the bounds of a number, which requests always have. */
-function isOfBounds(format: string, { type }: Schema): boolean {
-  return ['int32', 'int64', 'float', 'double'].includes(format) && type !== 'string';
+/** The bits of a number by its format. */
+const BITS: Readonly<Record<string, number>> = { int32: 32, float: 32, int64: 64, double: 64 };
+
+/** The bits of a number, 64 without a format; undefined for any other value. */
+function bitsOf(format = 'double', { type }: Schema): number | undefined {
+  return type === 'string' ? undefined : BITS[format];
 }
 
 /** Whether every value of one type is also of the other; `|` joins several types. */
@@ -234,8 +238,11 @@ function toOpenness(additional: unknown): number {
 /** Any other keyword allows less if it is new or different. */
 const NARROWING: Readonly<Record<string, Narrows>> = {
   type: (before?: string, after?: string) => after !== undefined && !(before && isWithin(before, after)),
-  format: (before: string | undefined, after: string | undefined, one, other) =>
-    after !== undefined && !(isOfBounds(after, other) && (before === undefined || isOfBounds(before, one))),
+  format: (before: string | undefined, after: string | undefined, one, other, use) => {
+    const [from, to] = [bitsOf(before, one), bitsOf(after, other)];
+    // A request always has the bounds that its format stands for.
+    return from && to ? use === 'answer' && to < from : after !== undefined;
+  },
   minimum: narrowsBound('minimum'),
   exclusiveMinimum: narrowsBound('minimum'),
   maximum: narrowsBound('maximum'),
