@@ -1,4 +1,4 @@
-// Writes the part of the client that is generated from a document, its types and the separators of arrays in queries:
+// Writes the part of the client that is generated from a document: its types, the key's header, and the separators of arrays in queries:
 // node scripts/client-types.ts DOCUMENT FILE [--check]
 
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -10,14 +10,17 @@ import { type CompiledDocument, compileFile } from '../src/openapi/compile.ts';
 import { createConverter, readTags, toSchemaReference } from '../src/openapi/schema.ts';
 import { visit } from '../src/openapi/structure.ts';
 
-/** Generates the module with the types and the separators of a document. */
+/** Generates the module of a document. */
 export async function writeClientTypes(file: string): Promise<string> {
   // A request may leave out a property with a default.
   const options = { defaultNonNullable: false, readWriteMarkers: true, silent: true };
   const compiled = await compileFile(file);
   const types = await openapiTypescript(withMappings(compiled.source) as never, options);
   const separators = JSON.stringify(readSeparators(compiled), null, 4);
-  const own = `/** What separates the items of an array in one parameter of a query, by operation and parameter. */
+  const keyHeader = JSON.stringify([...compiled.operations.values()][0]?.key.name);
+  const own = `/** The header of the API key. */
+export const keyHeader: string = ${keyHeader};
+/** What separates the items of an array in one parameter of a query, by operation and parameter. */
 export const separators: Record<string, Record<string, "," | " " | "|">> = ${separators};
 `;
   return `${COMMENT_HEADER}${astToString(types)}${own}`;

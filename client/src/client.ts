@@ -1,7 +1,7 @@
 // A client of the API for Node and browsers. Only the document's types describe the operations; the code names none.
 
 import createFetchClient from 'openapi-fetch';
-import { separators as own, type paths, type Readable, type Writable } from './openapi.ts';
+import { separators as own, keyHeader as ownHeader, type paths, type Readable, type Writable } from './openapi.ts';
 
 export type { components, paths, Readable, Writable } from './openapi.ts';
 
@@ -31,6 +31,8 @@ export type ClientOptions = {
   readonly retry?: number;
   /** Sends the requests; by default the global `fetch`. */
   readonly fetch?: (request: Request) => Promise<Response>;
+  /** The header of the API key in another document than the gateway's, as `scripts/client-types.ts` writes it. */
+  readonly keyHeader?: string;
   /** How the arrays of another document than the gateway's are written, as `scripts/client-types.ts` writes it. */
   readonly separators?: Separators;
 };
@@ -180,7 +182,7 @@ type Answer = { readonly result: Result<unknown>; readonly link?: string | null;
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender(options: ClientOptions): Sender {
-  const { baseUrl, apiKey, language, timeout = 30_000, retry = 2, fetch = currentFetch, separators = own } = options;
+  const { baseUrl, timeout = 30_000, retry = 2, fetch = currentFetch, separators = own } = options;
   if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
   if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
   if (/^[\w.-]+(:\d+)?(\/|$)/.test(baseUrl))
@@ -188,7 +190,7 @@ function createSender(options: ClientOptions): Sender {
   // A redirect would send the key to another server, and the gateway never redirects.
   const http = createFetchClient<Record<string, Record<'get', object>>>({
     baseUrl,
-    headers: createHeaders(apiKey, language),
+    headers: createHeaders(options),
     redirect: 'manual',
   });
 
@@ -331,12 +333,12 @@ function currentFetch(request: Request): Promise<Response> {
 }
 
 /** Replaces the error of Headers, whose message contains the key. */
-function createHeaders(apiKey: string, language: string | undefined): Headers {
+function createHeaders({ apiKey, keyHeader = ownHeader, language }: ClientOptions): Headers {
   // A variable of the environment that is not set would be sent as this word.
   if (typeof apiKey !== 'string') throw new TypeError(`apiKey is ${apiKey}`);
   const headers = new Headers(language === undefined ? {} : { 'Accept-Language': language });
   try {
-    headers.set('X-Api-Key', apiKey);
+    headers.set(keyHeader, apiKey);
     return headers;
   } catch {
     throw new TypeError('apiKey has characters that a header cannot have');

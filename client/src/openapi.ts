@@ -992,5 +992,7 @@ export interface operations {
         };
     };
 }
+/** The header of the API key. */
+export const keyHeader: string = "X-Api-Key";
 /** What separates the items of an array in one parameter of a query, by operation and parameter. */
 export const separators: Record<string, Record<string, "," | " " | "|">> = {};

@@ -56,13 +56,15 @@ test.each([
   expect(await writeClientTypes(file)).toContain(expected);
 });
 
-test('an array that does not explode has its separator', async () => {
+test('an array that does not explode has its separator, and the key its header', async () => {
   const file = join(folder, 'openapi.json');
   const schema = { type: 'array', items: { type: 'string' } };
   const list = (name: string, style: object) => ({ name, in: 'query', schema, ...style });
   const parameters = [list('a', {}), list('b', { explode: false }), list('c', { style: 'pipeDelimited' })];
-  writeFileSync(file, JSON.stringify(documentOf({ parameters }, '/um', 'get')));
+  const components = { securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-Token' } } };
+  writeFileSync(file, JSON.stringify({ ...documentOf({ parameters }, '/um', 'get'), components }));
   const text = await writeClientTypes(file);
+  expect(text).toContain('export const keyHeader: string = "X-Token";');
   const [, separators = ''] = /export const separators: [^=]* = (.*);\n$/s.exec(text) ?? [];
   expect(JSON.parse(separators)).toEqual({ 'GET /um': { b: ',', c: '|' } });
 });

@@ -1,4 +1,5 @@
-// Every form of a parameter that the gateway serves: the client writes it, the gateway reads it, and the handlers for msw do too.
+// Every form of a parameter that the gateway serves, with a key in a header of its own: the client writes it, the gateway reads it, and
+// the handlers for msw do too.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -74,9 +75,12 @@ const cases = [...ROWS, ...ALL].map(([place, style, explode, value, sent], index
   return { path, place, style, explode, value, sent, name: NAMES[place] };
 });
 
+const KEY_HEADER = 'X-Token';
+
 /** An operation for each row, with the value as its second example. */
 const document = {
   ...own,
+  components: { securitySchemes: { apiKey: { ...own.components?.securitySchemes?.apiKey, name: KEY_HEADER } } },
   paths: Object.fromEntries(
     cases.map(({ path, place, name, style, explode, value }, index) => {
       const items = [value].flat();
@@ -117,7 +121,7 @@ beforeAll(async () => {
   server = setupServer(...createHandlers({ baseUrl: `${MOCKED}/` }));
   server.listen({ onUnhandledFrame: 'bypass' });
   const store = createStubStore(({ args }) => {
-    const { p_api_key: _key, ...given } = args;
+    const { p_token: _key, ...given } = args;
     return { json: JSON.stringify(Object.values(given)[0]), count: 1 };
   });
   gateway = await startGateway({ store, document });
@@ -132,7 +136,8 @@ beforeAll(async () => {
       sent = { query: search.slice(1), path: rest, header: header ?? '' }[place];
       return globalThis.fetch(request);
     };
-    const client = createClient<Record<string, { get: object }>>({ baseUrl, apiKey: 'key', fetch, separators });
+    const options = { baseUrl, apiKey: 'key', keyHeader: KEY_HEADER, fetch, separators };
+    const client = createClient<Record<string, { get: object }>>(options);
     const get = client.GET as (path: string, init: object) => Promise<unknown>;
     return { result: await get(path, { [place]: { [name]: own ?? value } }), sent };
   };
