@@ -101,14 +101,25 @@ function readComparison(text: string, column: string, base: string): Rule | unde
   if (what !== column) return undefined;
   if (base in INTEGERS) return toBound(operator, Number(value), 'minimum', 'maximum');
   if (!NUMBERS.includes(base)) return undefined;
-  if (operator.endsWith('=')) return toBound(operator, Number(value), 'minimum', 'maximum');
-  return { [operator === '<' ? 'exclusiveMaximum' : 'exclusiveMinimum']: Number(value) };
+  return Object.fromEntries((KEYWORDS[operator] ?? []).map((keyword) => [keyword, Number(value)]));
 }
 
+const KEYWORDS: Readonly<Record<string, readonly Bound[]>> = {
+  '=': ['minimum', 'maximum'],
+  '<': ['exclusiveMaximum'],
+  '<=': ['maximum'],
+  '>': ['exclusiveMinimum'],
+  '>=': ['minimum'],
+};
+
+/** The bounds of a whole number. That of the check may have a fraction: `nota > 1.5` is at least 2. */
 function toBound(operator: string, value: number, least: keyof Rule, most: keyof Rule): Rule {
-  if (operator === '=') return { [least]: value, [most]: value };
-  const step = operator.length === 1 ? 1 : 0;
-  return operator.startsWith('<') ? { [most]: value - step } : { [least]: value + step };
+  const isOpen = operator.length === 1 && operator !== '=';
+  // Without the zero, -0.5 would become -0.
+  const from = isOpen ? Math.floor(value) + 1 : Math.ceil(value) + 0;
+  const to = isOpen ? Math.ceil(value) - 1 : Math.floor(value);
+  if (operator === '=') return { [least]: from, [most]: to };
+  return operator.startsWith('<') ? { [most]: to } : { [least]: from };
 }
 
 /** Characters of a pattern that Postgres and JavaScript read alike: a letter, a quoted sign, or a list. */

@@ -93,7 +93,7 @@ insert into private.contratos (tenant_id, id, plano_id)
 values ('${AURORA}', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
 `;
 
-/** Texts with the bounds and patterns of their checks. */
+/** Texts and numbers with the bounds and patterns of their checks. */
 const CODES = `
 create domain private.cnpj as text check (char_length(value) = 14);
 create domain private.situacao as text not null default 'nova' check (char_length(value) <= 10);
@@ -107,7 +107,10 @@ ${createTable(
   cep varchar(20) check (cep ~ '^\\d{5}-?\\d{3}$'),
   placa text check (placa is null or placa ~ '^[A-Z0-9]+$' and length(placa) < 8),
   apelido text check (octet_length(apelido) <= 50 and trim(apelido) <> ''),
-  sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$')`,
+  sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$'),
+  nota integer check (nota > 1.5 and nota < 9.5),
+  faltas integer check (faltas >= -0.5 and faltas <= 2.5),
+  media numeric(3, 1) check (media > 1.5 and media <= 9.5)`,
 )}
 `;
 const CODE_ROWS = `
@@ -364,7 +367,7 @@ describe('what it writes', () => {
     });
   });
 
-  test('has the lengths and the patterns of texts', async () => {
+  test('has the lengths and the patterns of texts, and the bounds of numbers', async () => {
     const { columns, otherChecks } = await readTable(db, 'cadastros');
     expect(Object.fromEntries(columns.map(({ name, schema }) => [name, schema]))).toEqual({
       id: { type: 'string', format: 'uuid', maxLength: 36 },
@@ -376,6 +379,9 @@ describe('what it writes', () => {
       placa: { type: 'string', maxLength: 7, pattern: '^[A-Z0-9]+$' },
       apelido: { type: 'string', maxLength: 50 },
       sigla: { type: 'string', maxLength: 9 },
+      nota: { type: 'integer', format: 'int32', minimum: 2, maximum: 9 },
+      faltas: { type: 'integer', format: 'int32', minimum: 0, maximum: 2 },
+      media: { type: 'number', multipleOf: 0.1, exclusiveMinimum: 1.5, maximum: 9.5 },
     });
     // What a schema says only in part.
     expect(otherChecks.map(({ text }) => text).sort()).toEqual([
