@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
 import { parse } from 'yaml';
-import { toCall } from '../../src/api/call.ts';
+import { toCall, toDeclared } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/validate.ts';
 import { isFault, messageOf, toHttpError } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
@@ -258,13 +258,12 @@ export async function openExamples(
   };
 }
 
-function toAnswer({ status, conflicts = {} }: Operation, result: Result): Answer {
-  if (!('failure' in result)) return { status, body: result.json && JSON.parse(result.json) };
-  const { failure } = result;
-  const { status: refused, error } = toHttpError(failure);
-  const own = failure.kind === 'raised' ? conflicts[failure.constraint ?? ''] : undefined;
+function toAnswer(operation: Operation, result: Result): Answer {
+  if (!('failure' in result)) return { status: operation.status, body: result.json && JSON.parse(result.json) };
+  const failure = toDeclared(operation, result.failure);
+  const { status, error } = toHttpError(failure);
   const cause = isFault(failure) ? messageOf(failure.cause as Error) : JSON.stringify(error);
-  return { status: refused, body: { error: own ?? error }, cause };
+  return { status, body: { error }, cause };
 }
 
 /** Makes a call as the gateway does, and rolls it back. */

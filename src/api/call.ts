@@ -109,7 +109,7 @@ export function createCallStore({ store, onCall, ...options }: CallerOptions): C
 }
 
 /** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
-function toDeclared(operation: Operation, failure: Failure): Failure {
+export function toDeclared(operation: Operation, failure: Failure): Failure {
   if (failure.kind === 'invalidInput') return { ...failure, fields: toInputNames(operation, failure.fields) };
   if (failure.kind !== 'raised') return failure;
   const { status, text, constraint = '', error } = failure;

@@ -453,6 +453,10 @@ end;
 $$;
 comment on function public.contar_gavetas(text, uuid, integer, text) is 'The lockers of a gym';
 select private.publish('public.contar_gavetas');
+create function public.recusar(p_api_key text) returns integer
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$ begin perform private.verify_key(p_api_key, 'recusar'); raise exception 'no' using errcode = 'PT4' || '18'; end; $$;
+select private.publish('public.recusar');
 `;
   const path = '/academias/{academia_id}/gavetas';
   beforeAll(() => db.exec(FUNCTION));
@@ -563,6 +567,8 @@ select private.publish('public.contar_gavetas');
     'contar_gavetas --with academia_id=x':
       /^the example is no valid request: give other values with --with NAME=VALUE, a list as JSON$/m,
     criar_gaveta: /^p_body of public\.criar_gaveta is jsonb, and only you know what is in it/,
+    recusar:
+      /^the example gets a 502: recusar declares no response 418, .*: no; correct the function in its migration$/m,
     'listar_alunos --path /alunos': /^the document has GET \/alunos already: listarAlunos; give another/,
   };
 
