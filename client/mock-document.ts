@@ -17,8 +17,8 @@ import type { MockAnswer, MockDocument, MockOperation } from './src/mock-documen
 const CODE = { source: true, formats: _`formats` };
 const FORMATS_FILE = fileURLToPath(new URL('../src/openapi/formats.ts', import.meta.url));
 
-/** Refusals that the call does not cause. */
-const BY_GATEWAY = [400, 408, 413, 429, 431];
+/** Refusals of a valid request for what is not in its call: its time, its size, or a limit. */
+const BESIDE_CALL = [408, 413, 429, 431];
 
 /** Writes the module of a document; it exports a MockDocument. */
 export async function writeMockDocument(source: OpenAPIV3.Document): Promise<string> {
@@ -86,8 +86,8 @@ async function readCause(document: CompiledDocument, example: Example): Promise<
   if (!received || after !== undefined) return {};
   const { operation, key } = received;
   if (status === 401) return { cause: { key } };
-  // Any other answer to a valid request depends on a state.
-  if (status >= 500 || BY_GATEWAY.includes(status)) return {};
+  // A 400 or 422 of a valid request is the database's, because of its arguments.
+  if (status >= 500 || BESIDE_CALL.includes(status)) return {};
   const { [operation.key.argument]: _key, ...args } = toCall(operation, received.request).args;
   return { cause: { args } };
 }
