@@ -30,7 +30,7 @@ const FAILED = 1;
 const USAGE = 2;
 
 const HELP = `
-It reads the table from a database in memory, made from supabase/migrations and supabase/seed.sql, adds the YAML to
+It reads the table from a temporary Postgres server with supabase/migrations and supabase/seed.sql, adds the YAML to
 openapi.yaml and the functions in a new migration. Both are yours: edit them as you like.
 
 Examples:
