@@ -36,7 +36,7 @@ export type PeerId = keyof typeof TITLES;
 export const PEERS = Object.keys(TITLES) as readonly PeerId[];
 
 /** An answer in the API's form. */
-export type Answer = { readonly status: number; readonly body: unknown };
+type Answer = { readonly status: number; readonly body: unknown };
 
 export type Peer = {
   readonly id: PeerId;

@@ -43,7 +43,7 @@ const MAX_SEED = 2 ** 31 - 1;
 const TIMEOUT_MS = 10_000;
 
 /** Where the command prints, its report and its errors. */
-export type Printing = { print(text: string): void; printError(text: string): void };
+type Printing = { print(text: string): void; printError(text: string): void };
 
 /** Runs the command, until the signal is aborted; gives its exit code. */
 export async function testContract(

@@ -52,7 +52,7 @@ export type DescribedAnswer = Described & {
 };
 
 /** The inputs of a list with pages. */
-export type List = {
+type List = {
   readonly limit: Input;
   readonly offset: Input;
   readonly after: Input | undefined;

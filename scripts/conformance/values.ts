@@ -323,8 +323,6 @@ const OTHER_TEXTS: Readonly<Record<string, readonly string[]>> = {
 };
 const UUID = 'a1000000-0000-4000-8000-000000000001';
 const BROKEN_FORMATS: Readonly<Record<string, readonly Json[]>> = {
-  int32: [2 ** 31, -(2 ** 31) - 1],
-  int64: [2 ** 63],
   uuid: ['x', UUID.slice(1), `${UUID}0`, UUID.replaceAll('-', ''), `{${UUID}}`, `urn:uuid:${UUID}`, ` ${UUID}`],
   date: `2024-02-30 2023-02-29 2024-13-01 2024-00-10 2024-1-1 24-01-01 01/02/2024 2024-01-01T00:00:00Z`.split(' '),
   'date-time': ['2024-02-29', '2024-02-30T00:00:00Z', '2024-02-29T25:00:00Z', '2024-02-29 00:00'],

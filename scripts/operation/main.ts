@@ -10,7 +10,7 @@ import { type Change, type Files, planOperations } from './plan.ts';
 import { KINDS, type Kind } from './subject.ts';
 
 /** The command's files and outputs. */
-export type Surroundings = { readonly files: Files; print(text: string): void; printError(text: string): void };
+type Surroundings = { readonly files: Files; print(text: string): void; printError(text: string): void };
 
 type Options = {
   readonly dryRun?: boolean;

@@ -30,7 +30,7 @@ export type Column = {
 };
 
 /** A table of records that a column refers to. */
-export type Reference = {
+type Reference = {
   readonly table: string;
   readonly isIsolated: boolean;
   /** Whether gateway_functions may select from it. */

@@ -14,7 +14,7 @@ export type Sample = {
 };
 
 /** Gives the answer of a sample; null if it is not known yet. */
-export type Answers = (sample: Sample) => unknown;
+type Answers = (sample: Sample) => unknown;
 
 /** The components that every operation refers to. */
 export const RESPONSES = {
