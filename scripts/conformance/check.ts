@@ -41,7 +41,9 @@ export type Setting = {
   readonly readOnly?: boolean;
 };
 
-/** `run` throws Mismatch if the deployment fails, and returns a reason, or throws Unknown with it, if it checked nothing. */
+/**
+ * `run` throws Mismatch if the deployment fails. It returns a reason, or throws Unknown or DocumentError with it, if it checked nothing.
+ */
 export type Check = { readonly name: string; readonly run: () => Promise<unknown> };
 
 /** Ends a check that cannot find out what it is about. */
@@ -54,6 +56,15 @@ export function check(name: string, run: () => Promise<unknown>): Check {
 /** A skipped check. */
 export function skip(name: string, reason: string): Check {
   return { name, run: async () => reason };
+}
+
+/** Creates checks. If they cannot be created, there is one that ends with the reason. */
+export function createOrExplain(name: string, create: () => Iterable<Check>): readonly Check[] {
+  try {
+    return [...create()];
+  } catch (error) {
+    return [check(name, () => Promise.reject(error))];
+  }
 }
 
 /** The expected answer. */

@@ -1,10 +1,10 @@
 // Checks HTTP itself, as far as proxies preserve it: headers, HEAD, and the methods of paths.
 
 import { randomUUID } from 'node:crypto';
-import { type Check, check, describeAnswer, findFormFault, type Setting } from './check.ts';
+import { type Check, check, createOrExplain, describeAnswer, findFormFault, type Setting } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
-import { type Assignment, isRead, OWN_KEY, type Request, toValidRequest } from './request.ts';
+import { type Assignment, isRead, OWN_KEY, type Request, toValidPath, toValidRequest } from './request.ts';
 
 const ID = 'X-Request-Id';
 const PORTUGUESE = 'pt-BR';
@@ -106,45 +106,52 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
 }
 
 /** The checks of an unknown path, and of other methods of known paths. */
-export function* createPathChecks({ client, contract, operations, readOnly }: Setting): Generator<Check> {
-  /** Only the form of these errors is known, not their schema. */
-  const refuses = async (request: Request, status: number): Promise<Answer> => {
-    const answer = await client.send(request);
-    const isError = typeof (answer.body as { error?: unknown } | null)?.error === 'string';
-    if (answer.status === status && !findFormFault(answer) && isError) return answer;
-    throw new Mismatch(request, `${status} {"error": a text}`, describeAnswer(answer));
-  };
-
+export function* createPathChecks(setting: Setting): Generator<Check> {
+  const { contract, operations } = setting;
   // With more segments than any template, which may match a single one.
   const segments = Math.max(...contract.operations.map(({ path }) => path.split('/').length));
   yield check('answers an unknown path with 404', () =>
-    refuses({ method: 'GET', target: '/no-such-path'.repeat(segments), headers: {}, key: OWN_KEY }, 404),
+    refuses(setting, { method: 'GET', target: '/no-such-path'.repeat(segments), headers: {}, key: OWN_KEY }, 404),
   );
-
   for (const [path, operation] of new Map(operations.map((operation) => [operation.path, operation]))) {
-    const target = toValidRequest(operation).target.replace(/\?.*/s, '');
-    const declared = contract.operations
-      .filter((other) => other.path === path)
-      .map(({ method }) => method)
-      .sort();
-    const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
-    // In /books/{id}:archive the parameter of /books/{id} may have the literal too.
-    if (METHODS.some((method) => (contract.pathOf(method, target) ?? path) !== path)) continue;
-    const toRequest = (method: string): Request => ({ method, target, headers: {}, key: OWN_KEY });
-    const namesMethods = async (method: string) => {
-      const { headers } = await refuses(toRequest(method), 405);
-      const allowed = listOf(headers.allow ?? '').filter((name) => !IMPLIED.includes(name));
-      if (allowed.sort().join() === declared.join()) return;
-      throw new Mismatch(toRequest(method), `Allow: ${declared.join(', ')}`, headers.allow ?? 'none');
-    };
-    if (missing) yield check(`refuses ${missing} ${path} and names the methods`, () => namesMethods(missing));
-    if (readOnly) continue;
-    // This is no CORS preflight: some gateways answer it as one, and others treat it as any other method.
-    yield check(`answers OPTIONS ${path}`, async () => {
-      const { status } = await client.send(toRequest('OPTIONS'));
-      if (status > 299) await namesMethods('OPTIONS');
-    });
+    yield* createOrExplain(`names the methods of ${path}`, () => createMethodChecks(setting, operation));
   }
+}
+
+/** The checks of the methods that the path of an operation does not have. */
+function* createMethodChecks(setting: Setting, operation: Operation): Generator<Check> {
+  const { client, contract, readOnly } = setting;
+  const { path } = operation;
+  const target = toValidPath(operation);
+  const declared = contract.operations
+    .filter((other) => other.path === path)
+    .map(({ method }) => method)
+    .sort();
+  const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
+  // In /books/{id}:archive the parameter of /books/{id} may have the literal too.
+  if (METHODS.some((method) => (contract.pathOf(method, target) ?? path) !== path)) return;
+  const toRequest = (method: string): Request => ({ method, target, headers: {}, key: OWN_KEY });
+  const namesMethods = async (method: string) => {
+    const { headers } = await refuses(setting, toRequest(method), 405);
+    const allowed = listOf(headers.allow ?? '').filter((name) => !IMPLIED.includes(name));
+    if (allowed.sort().join() === declared.join()) return;
+    throw new Mismatch(toRequest(method), `Allow: ${declared.join(', ')}`, headers.allow ?? 'none');
+  };
+  if (missing) yield check(`refuses ${missing} ${path} and names the methods`, () => namesMethods(missing));
+  if (readOnly) return;
+  // This is no CORS preflight: some gateways answer it as one, and others treat it as any other method.
+  yield check(`answers OPTIONS ${path}`, async () => {
+    const { status } = await client.send(toRequest('OPTIONS'));
+    if (status > 299) await namesMethods('OPTIONS');
+  });
+}
+
+/** Expects an error. Only its form is known, not its schema. */
+async function refuses({ client }: Setting, request: Request, status: number): Promise<Answer> {
+  const answer = await client.send(request);
+  const isError = typeof (answer.body as { error?: unknown } | null)?.error === 'string';
+  if (answer.status === status && !findFormFault(answer) && isError) return answer;
+  throw new Mismatch(request, `${status} {"error": a text}`, describeAnswer(answer));
 }
 
 function withHeader(request: Request, name: string, value: string): Request {

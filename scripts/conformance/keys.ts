@@ -91,8 +91,8 @@ async function readForeign(setting: Setting, list: ListOperation): Promise<reado
 
 /** The check of a key over its limit. */
 export function createLimitCheck(setting: Setting, operation: Operation): Check {
-  const request = { ...toValidRequest(operation), key: LIMITED_KEY };
   return check('refuses a key over its limit with 429 and Retry-After', async () => {
+    const request = { ...toValidRequest(operation), key: LIMITED_KEY };
     const { headers } = await expectAnswer(setting, operation, request, { status: 429 });
     const seconds = headers['retry-after'] ?? 'none';
     if (!/^\d+$/.test(seconds)) throw new Mismatch(request, 'Retry-After in seconds', seconds);

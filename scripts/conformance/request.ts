@@ -76,17 +76,27 @@ export function isValidBody({ whole, inputs }: Operation, assignments: readonly 
 
 /** Valid values for all required inputs, and for the fields of a body that needs others too, such as one of `oneOf`. */
 export function assignRequired(operation: Operation): Assignment<Input>[] {
-  const { inputs, method, whole } = operation;
-  // An example's record may be read, but not changed.
-  const choose = (input: Input) => (method === 'GET' ? input.example : undefined) ?? pickValid(input);
-  const required = inputs.filter((input) => input.required).map((input) => ({ input, value: choose(input) }));
+  const { inputs, whole } = operation;
+  const required = inputs.filter((input) => input.required).map((input) => assignValid(operation, input));
   if (!whole || isValidBody(operation, required)) return required;
-  const body = pickValid(whole) as Readonly<Record<string, Json>>;
+  const body = (pickValid(whole) ?? {}) as Readonly<Record<string, Json>>;
   const toField = ([name, value]: [string, Json]) => {
     const input = inputs.find((one) => one.in === 'body' && one.name === name);
     return { input: input ?? { ...whole, name }, value };
   };
   return [...required.filter(({ input }) => input.in !== 'body'), ...Object.entries(body).map(toField)];
+}
+
+/** The path of an operation, with valid values in it. */
+export function toValidPath(operation: Operation): string {
+  const inputs = operation.inputs.filter((input) => input.in === 'path');
+  const places = inputs.map((input) => assignValid(operation, input));
+  return toRequest(operation, places).target;
+}
+
+function assignValid({ method }: Operation, input: Input): Assignment<Input> {
+  // An example's record may be read, but not changed.
+  return { input, value: (method === 'GET' ? input.example : undefined) ?? pickValid(input) };
 }
 
 /** Longer fillers are generated with printf: shells limit the length of a line. */

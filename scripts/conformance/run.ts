@@ -1,8 +1,8 @@
 // Runs the checks of one operation after the other, concurrently within an operation.
 
 import { DocumentError } from '../../src/openapi/document.ts';
-import { type Check, type Setting, skip, Unknown } from './check.ts';
-import { Client, type ClientOptions, CONCURRENCY, Mismatch } from './client.ts';
+import { type Check, createOrExplain, type Setting, skip, Unknown } from './check.ts';
+import { Client, type ClientOptions, CONCURRENCY, Mismatch, Unreachable } from './client.ts';
 import { Coverage } from './coverage.ts';
 import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
@@ -54,7 +54,7 @@ export async function runContract(
   try {
     await client.probe();
     for (const operation of operations) {
-      const [entry, ...checks] = createChecksOrSkip(run, operation);
+      const [entry, ...checks] = createOrExplain('everything', () => createChecks(run, operation));
       const first = await runCheck(run, entry as Check);
       const obstacle = findObstacle(url, first);
       const possible = obstacle === undefined ? checks : checks.map(({ name }) => skip(name, obstacle));
@@ -71,16 +71,6 @@ export async function runContract(
     ...{ url, seed, runs, requests: client.sent, seconds: secondsSince(started) },
     ...{ sections, created: client.created, coverage: coverage.report(operations) },
   };
-}
-
-/** The checks of an operation; none if a value of an input cannot be made up. */
-function createChecksOrSkip(run: Run, operation: Operation): readonly Check[] {
-  try {
-    return [...createChecks(run, operation)];
-  } catch (error) {
-    if (error instanceof DocumentError) return [skip('everything', error.message)];
-    throw error;
-  }
 }
 
 /** The checks of an operation. If the first one fails, the others may be pointless. */
@@ -125,11 +115,19 @@ async function runCheck({ url, contract, client }: Run, { name, run }: Check): P
     return { name, result: 'passed', seconds: secondsSince(started) };
   } catch (error) {
     const toText = (text: string) => shorten(client.hideKeys(text));
-    if (error instanceof Unknown) return { name, result: 'skipped', reason: toText(error.message) };
-    if (!(error instanceof Mismatch)) throw error;
+    if (error instanceof Unreachable) throw error;
+    if (error instanceof Unknown || error instanceof DocumentError) {
+      return { name, result: 'skipped', reason: toText(error.message) };
+    }
+    const failed = { name, result: 'failed', seconds: secondsSince(started) } as const;
+    if (!(error instanceof Mismatch)) {
+      // A mistake of a check must not hide what the others find.
+      const got = toText((error as Error).stack ?? String(error));
+      return { ...failed, curl: '# no request: the check itself failed', expected: 'a result', got };
+    }
     const { request, expected, got } = error;
     return {
-      ...{ name, result: 'failed', seconds: secondsSince(started) },
+      ...failed,
       curl: client.hideKeys(toCurl(url, contract.keyHeader, request)),
       expected: toText(expected),
       got: toText(got),

@@ -15,7 +15,7 @@ import { testContract } from '../../scripts/conformance/main.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import type { Request } from '../../scripts/conformance/request.ts';
 import { toOrigin } from '../../src/http/server.ts';
-import { document, documentOf, KEYS, operations } from '../helpers/api.ts';
+import { document, documentOf, jsonBody, KEYS, operations } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand, runInProcess, succeed } from '../helpers/run.ts';
 import { findPort } from '../helpers/servers.ts';
@@ -174,6 +174,61 @@ test('asks for no method of a path that is also another one with a literal in it
     'refuses POST /um/{id} and names the methods',
     'answers OPTIONS /um/{id}',
   ]);
+});
+
+test('skips what no value can be made up for, and checks the rest', async () => {
+  const schema = { type: 'object', minProperties: 1, propertyNames: { pattern: '^[A-Z]{3}$' } };
+  const id = { name: 'id', in: 'path', required: true, schema: { type: 'string', pattern: '^(?=a)b$' } };
+  const { securitySchemes } = document.components ?? {};
+  const paths = {
+    ...documentOf(jsonBody(schema)).paths,
+    ...documentOf({ operationId: 'outro', parameters: [id] }, '/outro/{id}').paths,
+  };
+  const refused = { error: 'refused' };
+  const answer = {
+    headers: { 'content-type': 'application/json', allow: 'POST' },
+    text: JSON.stringify(refused),
+    body: refused,
+  };
+  const report = await run({
+    document: { ...document, openapi: '3.1.0', components: { securitySchemes } as object, paths },
+    intercept: () => async (request) => ({ ...answer, status: request.target.startsWith('/um') ? 405 : 404 }),
+  });
+  const outcomes = outcomesOf(report).map(({ name, ...outcome }) => [
+    name,
+    outcome.result,
+    'reason' in outcome && outcome.reason,
+  ]);
+  const reason = (place: string) => expect.stringMatching(`^${place}: no value could be made up`);
+  expect(outcomes).toEqual([
+    ['everything', 'skipped', reason('body in body')],
+    ['everything', 'skipped', reason('id in path')],
+    ['answers an unknown path with 404', 'passed', false],
+    ['refuses GET /um and names the methods', 'passed', false],
+    ['answers OPTIONS /um', 'passed', false],
+    ['names the methods of /outro/{id}', 'skipped', reason('id in path')],
+  ]);
+});
+
+test('tells a mistake of a check as a failure of that check', async () => {
+  const report = await run({
+    only: ['listarSecoes'],
+    runs: 1,
+    intercept: (exchange) => async (request) => {
+      const answer = await exchange(request);
+      if (!request.target.endsWith('?limit=1000')) return answer;
+      const headers = Object.defineProperty({ ...answer.headers }, 'content-type', { get: () => JSON.parse('{') });
+      return { ...answer, headers };
+    },
+  });
+  const failed = failuresOf(report).find(({ name }) => name === 'takes limit');
+  expect(failed).toMatchObject({
+    curl: '# no request: the check itself failed',
+    got: expect.stringMatching(/^SyntaxError: /),
+  });
+  expect(namesOf(outcomesOf(report).filter(({ result }) => result === 'passed'))).toContain(
+    'refuses limit less than 1',
+  );
 });
 
 describe('a gateway with a bound off by one', () => {
