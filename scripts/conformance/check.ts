@@ -3,6 +3,8 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { ErrorObject } from 'ajv';
 import fc from 'fast-check';
+import { convert } from '../../src/api/request.ts';
+import { itemsOf, scalarOf } from '../../src/openapi/schema.ts';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, Mismatch } from './client.ts';
 import type { Coverage } from './coverage.ts';
@@ -13,6 +15,7 @@ import {
   isRaised,
   type ListOperation,
   type Operation,
+  type Schema,
 } from './operations.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 import type { Row } from './rows.ts';
@@ -125,13 +128,20 @@ function findSchemaFault({ validate, headers }: DescribedAnswer, answer: Answer)
   if (!validate(answer.body)) return `not the schema of ${answer.status}: ${describeErrors(validate.errors)}`;
   for (const [name, { schema, validate }] of headers) {
     const text = answer.headers[name];
-    const value = schema.type === 'integer' && /^\d+$/.test(text ?? '') ? Number(text) : text;
     // A proxy may remove headers.
-    if (text !== undefined && !validate(value)) {
+    if (text !== undefined && !validate(readHeader(schema, text))) {
       return `not the schema of the header ${name}: ${describeErrors(validate.errors)}`;
     }
   }
   return undefined;
+}
+
+/** The value of a header in the style `simple`: commas separate the items of an array. */
+function readHeader(schema: Schema, text: string): Json {
+  const items = itemsOf(schema);
+  if (!items) return convert(text, scalarOf(schema) ?? 'string');
+  const texts = text === '' ? [] : text.split(',');
+  return texts.map((item) => convert(item.trim(), scalarOf(items) ?? 'string'));
 }
 
 function describeErrors(errors: readonly ErrorObject[] | null | undefined): string {

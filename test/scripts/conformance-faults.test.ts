@@ -389,13 +389,20 @@ describe('a faulty gateway', () => {
     expect(failures).toContainEqual(expect.objectContaining({ expected: 'Allow: GET, POST', got }));
   });
 
-  test('is caught with a header that is not as the document has it', async () => {
-    const fault = headers(() => ({ 'x-request-id': '61' }));
+  test.each<[schema: OpenAPIV3.SchemaObject, right: string, wrong: string, error: string]>([
+    [{ type: 'integer', minimum: -60 }, '-60', '-61', 'the value must be >= -60, and is -61'],
+    [{ type: 'number', maximum: 0.5 }, '0.5', '0.75', 'the value must be <= 0.5, and is 0.75'],
+    [{ type: 'boolean' }, 'true', 'yes', 'the value must be boolean, and is "yes"'],
+    [{ type: 'array', maxItems: 2, items: { type: 'integer' } }, '1, 2', '1,x', '/1 must be integer, and is "x"'],
+  ])('is caught with a header that is not as the document has it: %j', async (schema, right, wrong, error) => {
+    const name = 'refuses a request without a key';
+    const fault = (id: string) => headers(() => ({ 'x-request-id': id }));
     const copy = structuredClone(document);
     const response = copy.components?.responses?.BadRequest as OpenAPIV3.ResponseObject;
-    response.headers = { 'X-Request-Id': { schema: { type: 'integer', maximum: 60 } } };
-    const { got } = await findFault('refuses a request without a key', fault, { only, document: copy });
-    expect(got).toContain('not the schema of the header x-request-id: the value must be <= 60, and is 61\n400 ');
+    response.headers = { 'X-Request-Id': { schema } };
+    const { got } = await findFault(name, fault(wrong), { only, document: copy });
+    expect(got).toContain(`not the schema of the header x-request-id: ${error}\n400 `);
+    expect(namesOf(await findFaults(fault(right), { only, document: copy }))).not.toContain(name);
   });
 
   const overLimit = (seconds: number) => ({ status: 429, headers: { 'retry-after': String(seconds) } });
