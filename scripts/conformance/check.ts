@@ -161,24 +161,30 @@ const MAX_MS = 60_000;
 /** Attempts to shrink a failing request; few if each may create a record. */
 const MAX_SHRINKS = { reading: 500, writing: 30 };
 
-/** Tests the edge cases, then generated values. Throws the error of the smallest failing value. */
+/**
+ * Tests the edge cases, then generated values, and returns for how many `test` checked something: it returns false otherwise. Throws the
+ * error of the smallest failing value.
+ */
 export async function forAll<T>(
   { seed, runs }: Setting,
   operation: Operation,
   { some, edges }: Values<T>,
   test: (value: T) => Promise<unknown>,
   count = runs,
-): Promise<void> {
+): Promise<number> {
   let attempts = Number.POSITIVE_INFINITY;
+  let checked = 0;
   const property = fc.asyncProperty(some, async (value) => {
     if (attempts-- <= 0) return;
-    await test(value).catch((error) => {
+    const result = await test(value).catch((error) => {
       attempts = Math.min(attempts, isRead(operation) ? MAX_SHRINKS.reading : MAX_SHRINKS.writing);
       throw error;
     });
+    if (result !== false) checked += 1;
   });
   const examples = edges.map((edge): [T] => [edge]);
   const options = { seed, examples, numRuns: edges.length + count, interruptAfterTimeLimit: MAX_MS };
   const { failed, errorInstance } = await fc.check(property, options);
   if (failed) throw errorInstance;
+  return checked;
 }

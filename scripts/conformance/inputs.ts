@@ -40,13 +40,14 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   const request = (assignments?: readonly Assignment[]) => toValidRequest(operation, assignments);
 
   const accepts = async (assignments: readonly Assignment<Input>[] = []) => {
-    if (!isValidBody(operation, withRequired(operation, assignments))) return;
+    if (!isValidBody(operation, withRequired(operation, assignments))) return false;
     const given = assignments.map(({ input }) => input);
     // The gateway refuses `after` beside `offset`.
     const hasRule = (input: Input) => input.rule || input === operation.list?.after;
     const rules = [...new Set([...required, ...given])].filter(hasRule).map(({ name }) => name);
     await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });
     for (const { name } of given) coverage.show(operation, 'input', name);
+    return true;
   };
   const refuses = (request: Request, status: number) => expectAnswer(setting, operation, request, { status });
   /** Expects a 422 that names exactly these inputs; a composed body may be refused as a whole, and for other fields too. */
@@ -61,7 +62,10 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
       assignments.map(({ input }) => input),
     );
   const checkAll = <T>(name: string, values: Values<T>, test: (value: T) => Promise<unknown>, count = runs) =>
-    check(name, () => forAll(setting, operation, values, test, count));
+    check(name, async () => {
+      const checked = await forAll(setting, operation, values, test, count);
+      return checked > 0 ? undefined : 'none of the values makes a valid body';
+    });
   const refusesUnknown = (kind: string, place: 'query' | 'body') => {
     const isNew = (name: string) => !inputs.some((input) => input.name === name);
     return checkAll(`refuses an unknown ${kind}`, { some: NAME.filter(isNew), edges: NAMES.filter(isNew) }, (name) =>

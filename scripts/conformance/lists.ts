@@ -25,6 +25,8 @@ import { createValid, isValid, keepValid, someOf, type Values } from './values.t
 
 /** About the maximum number of pages per check. */
 const MAX_PAGES = 25;
+/** Records whose values a filter gets first. */
+const MAX_EDGES = 3;
 
 /** The checks of a list. */
 export function* createListChecks(setting: Setting, operation: ListOperation): Generator<Check> {
@@ -44,6 +46,12 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     });
     return whole;
   };
+  /** A check that shows nothing on a list without records. */
+  const checkRecords = (name: string, run: () => Promise<unknown>) =>
+    check(name, async () => {
+      const reason = await run();
+      return (await readWhole()).length > 0 ? reason : 'the list has no records';
+    });
   /** Tests pages of any size at any start after the first `min` records. */
   const testPages = async (min: number, toPlace: (start: number, rows: readonly Row[]) => Place) => {
     const rows = await readWhole();
@@ -60,18 +68,18 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     );
   };
 
-  yield check('gives pages that are together the whole list', async () => {
+  yield checkRecords('gives pages that are together the whole list', async () => {
     const rows = await readWhole();
     const sizes = new Set([MAX_PAGES, 7, 3, 2, 1].map((count) => toLimit(operation, rows.length / count)));
     for (const limit of sizes) comparePages(await readPages(setting, operation, { limit }), rows);
   });
-  yield check('gives the page of any limit and offset', () => testPages(0, (offset) => ({ offset })));
+  yield checkRecords('gives the page of any limit and offset', () => testPages(0, (offset) => ({ offset })));
   if (after) {
-    yield check('continues after any record', () =>
+    yield checkRecords('continues after any record', () =>
       testPages(1, (start, rows) => ({ after: idOf(rows[start - 1] as Row) })),
     );
   }
-  yield check('gives nothing beyond the end', async () => {
+  yield checkRecords('gives nothing beyond the end', async () => {
     const { length } = await readWhole();
     const { maximum = 2_147_483_647 } = offset.schema;
     // Others may add records meanwhile.
@@ -81,7 +89,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
       if (rows.length > 0) throw new Mismatch(request, 'no record', `${rows.length} records`);
     }
   });
-  yield check('gives the same when repeated', async () => {
+  yield checkRecords('gives the same when repeated', async () => {
     const rows = await readWhole();
     for (const page of [await read(), await read()]) {
       comparePages([page], rows.slice(0, defaultLimit ?? largest), rows);
@@ -100,7 +108,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     return pages;
   };
   if (operation.success.headers.has('link')) {
-    yield check('links each page to the next and the previous one', async () => {
+    yield checkRecords('links each page to the next and the previous one', async () => {
       const rows = await readWhole();
       const limit = toLimit(operation, rows.length / 3);
       comparePages(await followNext({ limit }), rows);
@@ -116,7 +124,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     });
   }
 
-  const toConditions = async (filter: Filter): Promise<Values<Condition>> => {
+  const toConditions = async (filter: Filter): Promise<Values<readonly Condition[]>> => {
     const { name, match, property } = filter;
     // Another list may have values for a filter that no property of this one shows.
     const other = setting.contract.lists.find(({ list }) => list.properties.includes(name));
@@ -124,25 +132,40 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     const rows = match === 'none' ? await readOther() : await readWhole();
     const found = rows.map((row) => row[match === 'none' ? name : property]);
     const { some, edges } = toValues(filter, [...new Set(found)]);
-    const toCondition = (value: Json): Condition => ({ input: filter, value });
+    const toCondition = (value: Json) => [{ input: filter, value }];
     return { some: some.map(toCondition), edges: edges.map(toCondition) };
   };
-  const compare = async (conditions: readonly Condition[]) =>
-    compareFiltered(await readPages(setting, operation, { conditions }), await readWhole(), conditions);
+  /** The conditions of all filters that a record meets. */
+  const describeAll = (row: Row): Condition[] =>
+    filters
+      .filter(({ match }) => match !== 'none')
+      .flatMap((input) =>
+        toForms(input, [row[input.property]])
+          .slice(0, 1)
+          .map((value) => ({ input, value })),
+      );
+  const checkFilter = (name: string, readValues: () => Promise<Values<readonly Condition[]>>) =>
+    checkRecords(name, async () => {
+      const found = await test(await readValues(), async (conditions) => {
+        const pages = await readPages(setting, operation, { conditions });
+        compareFiltered(pages, await readWhole(), conditions);
+        return conditions.length > 0 && rowsOf(pages).length > 0;
+      });
+      return found > 0 ? undefined : 'no value is known that leads to a record';
+    });
 
   for (const filter of filters) {
     const { match, 'x-filter': described } = filter;
     const name = `filters by ${filter.name}`;
-    yield check(`${name}${match === 'none' ? ', which no property shows' : ''}`, async () =>
-      test(await toConditions(filter), (condition) => compare([condition])),
-    );
+    yield checkFilter(`${name}${match === 'none' ? ', which no property shows' : ''}`, () => toConditions(filter));
     if (match !== 'none' || described?.match === 'none') continue;
     yield skip(name, 'no property has its name: say with x-filter what it compares');
   }
   if (filters.length > 1) {
-    yield check('filters by all of them together', async () => {
-      const conditions = await Promise.all(filters.map(toConditions));
-      await test({ some: someOf(conditions.map(({ some }) => some)), edges: [] }, compare);
+    yield checkFilter('filters by all of them together', async () => {
+      const values = await Promise.all(filters.map(toConditions));
+      const some = someOf(values.map(({ some }) => some)).map((all) => all.flat());
+      return { some, edges: (await readWhole()).slice(0, MAX_EDGES).map(describeAll) };
     });
   }
 }
@@ -150,15 +173,24 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
 /** Values of existing records that a filter accepts, and generated values, which hardly any record has. */
 function toValues(filter: Filter, found: readonly (Json | undefined)[]): Values {
   const { some } = createValid(filter);
-  const known = found.flat().filter((value) => value !== null && value !== undefined);
-  // A filter may take a number as a text, or a list of values.
-  const edges = known.flatMap((value) =>
-    [value, String(value), [value]].filter((form) => isValid(filter, form)).slice(0, 1),
-  );
-  const texts = known.map(String).filter(Boolean);
+  const edges = toForms(filter, found);
+  const texts = toKnown(found).map(String).filter(Boolean);
   const parts = filter.match === 'contains' && texts.length > 0 ? fc.constantFrom(...texts).chain(partOf) : undefined;
   const own = parts ? keepValid(filter, parts) : edges.length > 0 ? fc.constantFrom(...edges) : undefined;
-  return own ? { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: edges.slice(0, 3) } : { some, edges: [] };
+  return own
+    ? { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: edges.slice(0, MAX_EDGES) }
+    : { some, edges: [] };
+}
+
+/** The values of records as a filter accepts them: it may take a number as a text, or a list of values. */
+function toForms(filter: Filter, found: readonly (Json | undefined)[]): Json[] {
+  return toKnown(found).flatMap((value) =>
+    [value, String(value), [value]].filter((form) => isValid(filter, form)).slice(0, 1),
+  );
+}
+
+function toKnown(found: readonly (Json | undefined)[]): Json[] {
+  return found.flat().filter((value) => value !== null && value !== undefined);
 }
 
 /** A part of a text, in any case, with or without accents. */

@@ -18,6 +18,7 @@ import {
   GET,
   mapQuery,
   namesOf,
+  outcomesOf,
   queryOf,
   spoil,
   startChecks,
@@ -160,6 +161,13 @@ const OF_LIST: Faults = {
       parameter((name, value) => (name === 'limit' ? String(Math.min(Number(value) + 1, 1000)) : value)),
     ],
   ],
+  'gives nothing beyond the end': [
+    [
+      'the first page beyond the end',
+      parameter((name, value) => (name === 'offset' && Number(value) > 10_000 ? '0' : value)),
+      { expected: 'no record' },
+    ],
+  ],
   'gives the same when repeated': [
     [
       'another order where no page is asked for',
@@ -230,6 +238,16 @@ const OF_LIST: Faults = {
     [
       'a prev before the beginning',
       link((text = '') => text.replace('"next"', '"next", <?limit=2&offset=0>; rel="prev"')),
+    ],
+  ],
+  'answers HEAD like GET': [
+    [
+      'another type in the answer to HEAD',
+      {
+        answer: ({ headers }, { method }) =>
+          method === 'HEAD' ? { headers: { ...headers, 'content-type': 'x/y' } } : {},
+      },
+      { expected: '200 with Content-Type application/json; charset=utf-8, like GET', got: '200 with Content-Type x/y' },
     ],
   ],
   'answers 304 to the ETag of an unchanged answer': [
@@ -360,6 +378,18 @@ describe('a faulty gateway', () => {
       'a date filter that leaves out the day itself',
       'filters by data_inicio_gte',
       filtered('data_inicio_gte', (all, value) => all.filter(({ data_inicio }) => data_inicio !== value)),
+      ['listarTreinos'],
+    ],
+    [
+      'two filters that lead to nothing together',
+      'filters by all of them together',
+      {
+        answer: ({ status }, request) => {
+          const names = new URLSearchParams(queryOf(request)).keys();
+          const isOfTwo = [...names].filter((name) => /^(ativo|id_\w+|data_\w+)$/.test(name)).length > 1;
+          return status === 200 && isOfTwo ? withBody([]) : {};
+        },
+      },
       ['listarTreinos'],
     ],
     [
@@ -526,6 +556,54 @@ describe('a gateway with a hole between its keys', () => {
   });
 });
 
+describe('a run skips what it cannot check', () => {
+  const empty: Fault = rows(() => []);
+  const emptyOfOther: Fault = {
+    answer: ({ status }, { key }) => (status === 200 && key === OTHER_KEY ? withBody([]) : {}),
+  };
+  const untouched = 'leaves the records of the other key as they were';
+  const otherKey = KEYS.bosque;
+  const notFound = { status: 404, ...withBody({ error: 'Not found' }) };
+  const withNotFound = structuredClone(document);
+  Object.assign(withNotFound.paths['/personais']?.get?.responses ?? {}, { 404: { description: 'Not found' } });
+
+  test.each<[what: string, check: string, Fault, Parameters<typeof run>[0], reason: string]>([
+    ['pages of no records', 'continues after any record', empty, { only }, 'the list has no records'],
+    ['filters of no records', 'filters by academia_id', empty, { only }, 'the list has no records'],
+    [
+      'a filter that leads to no record',
+      'filters by id_personal, which no property shows',
+      filtered('id_personal', () => []),
+      { only: STUDENTS },
+      'no value is known that leads to a record',
+    ],
+    [
+      'the copy of an answer that is refused',
+      'answers 304 to the ETag of an unchanged answer',
+      { answer: (_answer, request) => (queryOf(request) === 'limit=1' ? notFound : {}) },
+      { only, document: withNotFound },
+      'the database refused the request, with 404 {"error":"Not found"}',
+    ],
+    [
+      'changes where it only reads',
+      untouched,
+      {},
+      { only, otherKey, readOnly: true },
+      'a run with --read-only changes nothing',
+    ],
+    [
+      'changes where there are no records',
+      untouched,
+      emptyOfOther,
+      { only, otherKey },
+      'the other key has no records in a list whose records an operation writes',
+    ],
+  ])('%s', async (_what, check, fault, options, reason) => {
+    const report = await run({ runs: 1, ...options, intercept: spoil(fault) });
+    expect(outcomesOf(report)).toContainEqual({ name: check, result: 'skipped', reason });
+  });
+});
+
 test('a gateway that knows of a record with the only known value of a rule is not at fault', async () => {
   const ruled = structuredClone(document);
   const creation = ruled.paths['/alunos']?.post as OpenAPIV3.OperationObject;
@@ -593,6 +671,12 @@ describe('a gateway that forgets what it has said', async () => {
           method === 'DELETE' && status === 200 ? { status: 204, text: '', body: undefined } : {},
       },
       { expected: '404 as in the document' },
+    ],
+    [
+      'that answers HEAD as if the record were there',
+      'answers HEAD like GET',
+      { answer: (_answer, { method }) => (method === 'HEAD' ? { status: 200 } : {}) },
+      { expected: expect.stringMatching(/^404 /), got: expect.stringMatching(/^200 /) },
     ],
     [
       'that takes what has to be unique twice',
