@@ -143,7 +143,7 @@ const NO_DEMO: Result = { failure: { kind: 'refusedKey', text: 'no demo data' } 
 const RECORDED: Result = { json: '[]', count: 0 };
 
 /** A log that keeps what it is told. */
-function createTestLog(onEnd?: (request: EndedRequest) => void) {
+export function createTestLog(onEnd?: (request: EndedRequest) => void) {
   const faults: Fault[] = [];
   const told: string[] = [];
   const tell = (text: string) => void told.push(text);

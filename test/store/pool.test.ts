@@ -89,14 +89,17 @@ const names = (count: number) => Array.from({ length: count }, (_, n) => `read $
 describe('reads', () => {
   test('of one batch leave in one write, others each in their own', async () => {
     await openPool(2);
-    const open = sockets.filter((socket) => !socket.destroyed);
-    for (const socket of open) socket.writes = [];
-    const other = read(0, 'other');
-    batch = {};
-    expect(await Promise.all(names(8).map((name) => read(0, name)))).toEqual(names(8));
-    expect(await other).toBe('other');
-    // On a busy machine a third connection may have been opened.
-    expect(open.flatMap(({ writes }) => writes.length || [])).toEqual([1, 1]);
+    // On a busy machine a third connection may be opened, and reads that take long move to it each in their own write.
+    await waitFor(async () => {
+      const open = sockets.filter((socket) => !socket.destroyed);
+      for (const socket of open) socket.writes = [];
+      batch = undefined;
+      const other = read(0, 'other');
+      batch = {};
+      expect(await Promise.all(names(8).map((name) => read(0, name)))).toEqual(names(8));
+      expect(await other).toBe('other');
+      expect(open.flatMap(({ writes }) => writes.length || [])).toEqual([1, 1]);
+    });
   });
 
   test('that share a connection are answered in their order', async () => {
