@@ -88,8 +88,8 @@ const CHANGED = parse(`
 - [{ prefixItems: [{ type: string }] }, { prefixItems: [{ type: boolean }, { type: string }] },
    [prefixItems.0.type, prefixItems.1.type], [prefixItems.0.type]]
 - [{ contains: { maximum: 9 }, maxContains: 1 }, { contains: { maximum: 8 }, maxContains: 1 }, [contains.maximum], [contains.maximum]]
-- [{ type: integer, format: int32 }, { type: integer, format: int64 }, [], [format]]
-- [{ type: integer, format: int32 }, { type: integer }, [], [format]]
+- [{ type: integer, format: int32 }, { type: integer, format: int64 }, [], [format, maximum, minimum]]
+- [{ type: integer, format: int32 }, { type: integer }, [], [format, maximum, minimum]]
 - [{ type: integer, format: int64 }, { type: integer, format: int32 }, [minimum, maximum], []]
 - [{ type: number, format: float }, { type: number, format: double }, [], [format]]
 - [{ description: A }, { description: B }, [], []]
