@@ -15,12 +15,14 @@ import { waitFor } from '../helpers/wait-for.ts';
 const from = (address: string) => ({ 'X-Api-Key': 'wms_demo_aurora', 'X-Forwarded-For': address });
 const ONE = from('203.0.113.1');
 const OTHER = from('203.0.113.2');
+const TOO_MANY = { error: 'Too many requests' };
+
 let addresses = 0;
+/** From an address that has made no request yet. */
 function newAddress(): Record<string, string> {
   addresses += 1;
-  return from(`198.51.100.${addresses % 256}`);
+  return from(`198.18.${addresses >> 8}.${addresses & 255}`);
 }
-const TOO_MANY = { error: 'Too many requests' };
 
 type Answer = { readonly status: number; readonly body: unknown; readonly headers: Headers; readonly ms: number };
 
