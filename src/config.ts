@@ -1,3 +1,5 @@
+// The environment as a typed configuration: one table of all variables.
+
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { readDatabaseUrl, UrlError } from './database-url.ts';

@@ -1,3 +1,5 @@
+// Questions and answers between two processes, over Node's IPC.
+
 import { within } from '../deadline.ts';
 
 /** One end of an IPC channel: a process, or a worker as the primary process sees it. */

@@ -1,3 +1,5 @@
+// Reads the body of a request, within its limits.
+
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { RequestFailed } from '../errors.ts';
 

@@ -1,3 +1,5 @@
+// Bounds the memory of answers that clients do not read.
+
 import type { ServerResponse } from 'node:http';
 
 /** Limits the memory that answers take while their clients do not read them. */

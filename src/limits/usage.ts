@@ -181,7 +181,7 @@ export function openUsage(options: UsageOptions): Usage {
       const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence), ms);
       if (!noteResult(result)) return false;
       updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
-      isFull = unanswered.keys.length === maxKeys;
+      isFull = unanswered.keys.length === maxKeys || unanswered.rows.length >= MAX_BATCH;
       unanswered = undefined;
     }
     if (now() - cleanedAt < CLEAN_EVERY_MS) return true;

@@ -1,3 +1,5 @@
+// Reads the document from its files, and names the line of a place in it.
+
 import { existsSync, readFileSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';

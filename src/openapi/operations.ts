@@ -1,3 +1,5 @@
+// Reads the operations of the document: what each takes, calls and answers.
+
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';

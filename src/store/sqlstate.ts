@@ -1,3 +1,5 @@
+// What an error of Postgres means for a client, by its SQLSTATE.
+
 import {
   type Fault,
   type FieldErrors,

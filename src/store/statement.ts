@@ -1,3 +1,5 @@
+// Writes the SQL statement of a call, and reads its result.
+
 import { constants } from 'node:buffer';
 import { LRUCache } from 'lru-cache';
 import { answerTooLarge, noRecord } from '../errors.ts';

@@ -1,3 +1,5 @@
+// The interface of a store, and its values.
+
 import type { Fault, Refusal } from '../errors.ts';
 
 /** Any JSON value. */

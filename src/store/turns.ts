@@ -1,3 +1,5 @@
+// Fair turns in front of a store, and the one repetition of a call that changed nothing.
+
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isFault, storeFault } from '../errors.ts';
 import type { Call, Failed, Origin, Result, Store } from './store.ts';

@@ -1,3 +1,5 @@
+// The metrics for Prometheus.
+
 import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { Connections } from '../store/store.ts';
 import type { Load } from '../store/turns.ts';

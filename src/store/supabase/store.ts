@@ -1,3 +1,5 @@
+// The store Supabase: calls functions through the Data API of a project, or through another PostgREST.
+
 import { constants } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createClient } from '@supabase/supabase-js';
