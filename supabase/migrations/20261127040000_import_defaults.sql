@@ -1,4 +1,5 @@
--- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty.
+-- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty. And an import no longer alters the
+-- indexes of searches: until its end, that locked all creations and most lists of every tenant out.
 
 create or replace function private.import_rows(
   p_tenant_id uuid, p_table regclass, p_lines jsonb, p_is_update boolean default false
@@ -17,16 +18,6 @@ declare
   v_changes text;
   v_many text;
   v_one text;
-  -- Indexes whose entries are collected and then added together: one by one took three times as long.
-  v_indexes constant regclass[] := array(
-    select i.indexrelid::regclass
-      from pg_index i
-      join pg_class c on c.oid = i.indexrelid
-      join pg_am m on m.oid = c.relam
-     where i.indrelid = p_table and m.amname = 'gin' and 'fastupdate=off' = any (c.reloptions)
-  );
-  v_index regclass;
-  v_is_done boolean;
   v_line jsonb;
   v_message text;
   v_constraint text;
@@ -71,24 +62,13 @@ begin
 
   -- Citus copies the rows of a query, which row security forbids.
   if current_setting('citus.propagate_set_commands', true) is null then
-    foreach v_index in array v_indexes loop
-      execute format('alter index %s set (fastupdate = on)', v_index);
-    end loop;
     begin
       execute v_many using p_tenant_id, p_lines, v_now;
-      v_is_done := true;
+      return;
     exception
       when integrity_constraint_violation or data_exception then
-        v_is_done := false; -- One by one, each line tells its own.
+        null; -- One by one, each line tells its own.
     end;
-    -- Searches read what is collected, also of an import that failed.
-    foreach v_index in array v_indexes loop
-      perform gin_clean_pending_list(v_index);
-      execute format('alter index %s set (fastupdate = off)', v_index);
-    end loop;
-    if v_is_done then
-      return;
-    end if;
   end if;
 
   for v_line in select l.value from jsonb_array_elements(p_lines) l loop

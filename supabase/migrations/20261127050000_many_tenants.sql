@@ -1,0 +1,82 @@
+-- A transaction that changes very many tenants, such as a restore, took a lock for each of them, for which Postgres has no memory beyond some
+-- 8,000. Expired changes were read all at once to delete the first of them: beside millions no call ended in time, and none was deleted.
+
+create or replace function private.next_position(p_tenant uuid)
+returns uuid
+language plpgsql
+volatile
+set search_path = pg_catalog, pg_temp
+-- A plan of a time when the table was small would read more with each change.
+set enable_seqscan = off
+as $$
+declare
+  -- An assignment, because Postgres plans and runs a query for a "perform". Tenants share 1,024 locks.
+  v_locked constant text := pg_advisory_xact_lock(hashtext('private.changes'), hashtext(p_tenant::text) & 1023)::text;
+  v_last constant text := (select c.id::text from private.changes c where c.tenant_id = p_tenant order by c.id desc limit 1);
+  v_micros bigint := (extract(epoch from clock_timestamp()) * 1000000)::bigint;
+  v_id text;
+begin
+  loop
+    -- 48 bits of the time, the version, 12 bits of the time, the variant, 50 random bits and 12 for a place in the records. After
+    -- a restore of an older backup a position that was read is not that of another change.
+    v_id := lpad(to_hex(v_micros), 15, '0');
+    v_id := left(v_id, 8) || '-' || substr(v_id, 9, 4) || '-8' || right(v_id, 3) || '-' || substr(gen_random_uuid()::text, 20, 14) || '000';
+    exit when v_last is null or v_id > v_last collate "C";
+    -- The clock has gone back.
+    v_micros := 1 + ('x' || left(v_last, 8) || substr(v_last, 10, 4) || substr(v_last, 16, 3))::bit(60)::bigint;
+  end loop;
+  return v_id::uuid;
+end;
+$$;
+
+create or replace function private.forget_changes()
+returns void
+language plpgsql
+volatile
+security definer
+set search_path = pg_catalog, pg_temp
+-- One index scan for each tenant, also with a plan of a time when the table was small.
+set enable_seqscan = off
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  -- The place of a change in its tenant, where it has one.
+  v_expired constant text := 'c.tenant_id = k.tenant_id and c.id < k.first and c.id > ''00000001-0000-0000-0000-000000000000''';
+begin
+  -- As private.forget_responses.
+  if not pg_try_advisory_xact_lock(hashtext('private.forget_changes')) then
+    return;
+  end if;
+  execute format(
+    -- Apart, because row security lets an index compare only values that are computed before.
+    'with kept as materialized (
+       select t.id as tenant_id,
+              overlay(
+                lpad(to_hex((extract(epoch from now() - t.changes_kept) * 1000000)::bigint), 15, ''0'') || repeat(''0'', 16)
+                placing ''8'' from 13 for 0
+              )::uuid as first
+         from private.tenants t
+     )
+     delete from private.changes where (tenant_id, id) in (%s)',
+    -- By position: what is left of a tenant is the end of its changes, without a gap.
+    case
+      when current_setting('citus.propagate_set_commands', true) is null then
+        format(
+          'select e.tenant_id, e.id
+             from kept k
+            cross join lateral (
+              select c.tenant_id, c.id from private.changes c where %s order by c.id limit 10000
+            ) e
+            limit 10000',
+          v_expired
+        )
+      -- Citus takes no limit in a lateral subquery.
+      else
+        format(
+          'select c.tenant_id, c.id from kept k join private.changes c on %s order by c.id limit 10000', v_expired
+        )
+    end
+  );
+end;
+$$;
