@@ -2,13 +2,15 @@
 
 import type pg from 'pg';
 import type { PgError } from '../../src/store/sqlstate.ts';
+import { CHECK_DEFERRED } from '../../src/store/statement.ts';
 import type { Subject } from './subject.ts';
 import { type Column, RefusedError } from './table.ts';
 
 /** A row of a table of tenants, as JSON. */
 export type Row = Readonly<Record<string, unknown>> & { readonly id: string; readonly tenant_id: string };
 
-const UNIQUE_VIOLATION = '23505';
+/** A unique or an exclusion constraint is violated. */
+const TAKEN = ['23505', '23P01'];
 /** The most rows to try, each in about a millisecond. */
 const MAX_TRIES = 1000;
 const DAY_MS = 86_400_000;
@@ -22,7 +24,7 @@ export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: re
     const refusal = await tryInsert(db, subject, made);
     const violated = uniques.find(({ name }) => name === refusal?.constraint);
     // What else is wrong with the row is told by the answer to the example.
-    if (refusal?.code !== UNIQUE_VIOLATION || !violated) return made;
+    if (!refusal || !TAKEN.includes(refusal.code ?? '') || !violated) return made;
     const columns = written.filter(({ name }) => violated.columns.includes(name));
     const found = await findChange(db, subject, made, { violated: violated.name, columns, all });
     if (!found) {
@@ -53,7 +55,7 @@ async function findChange(
     for (const value of values) {
       const changed = { ...row, [name]: value };
       const refusal = await tryInsert(db, subject, changed);
-      if (!refusal || (refusal.code === UNIQUE_VIOLATION && refusal.constraint !== violated)) return changed;
+      if (!refusal || (TAKEN.includes(refusal.code ?? '') && refusal.constraint !== violated)) return changed;
     }
   }
   return undefined;
@@ -69,6 +71,7 @@ async function tryInsert(db: pg.Client, { table, written }: Subject, row: Row): 
        select ${columns} from jsonb_populate_record(null::private.${table.name}, $1)`,
       [JSON.stringify(row)],
     );
+    await db.query(CHECK_DEFERRED);
     return undefined;
   } catch (error) {
     return error as PgError;

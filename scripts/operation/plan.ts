@@ -16,7 +16,7 @@ import { DESCRIPTION, toDescription } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
-import { createStatementWriter, toResult } from '../../src/store/statement.ts';
+import { CHECK_DEFERRED, createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
 import { makeNew, type Row } from './new-row.ts';
@@ -271,7 +271,9 @@ async function call(db: pg.Client, made: Call): Promise<Result> {
   const { text, values } = createStatementWriter()(made, made.returns);
   await db.query('savepoint example; set local role gateway');
   try {
-    return await query(db, text, [...values]);
+    const result = await query(db, text, [...values]);
+    await db.query(CHECK_DEFERRED);
+    return result;
   } catch (error) {
     return { failure: toFailure(error as PgError) };
   } finally {

@@ -121,7 +121,7 @@ select json_build_object(
              'name', c.relname, 'table', t.oid::regclass,
              'columns', ${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1]', 't.oid')}) order by c.relname), '[]')
       from pg_index i join pg_class c on c.oid = i.indexrelid
-     where i.indrelid = t.oid and i.indisunique and not i.indisprimary),
+     where i.indrelid = t.oid and (i.indisunique or i.indisexclusion) and not i.indisprimary),
   'references', (
     select coalesce(json_agg(json_build_object(
              'name', k.conname, 'table', k.confrelid::regclass, 'columns', ${NAMES('k.conkey', 't.oid')},
@@ -170,6 +170,12 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   }
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     throw new RefusedError(describeKey(name, id));
+  }
+  const open = catalog.uniques.find((unique) => !unique.columns.includes('tenant_id'));
+  if (open) {
+    throw new RefusedError(
+      `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`,
+    );
   }
   const readings = catalog.checks.map((check) => {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};

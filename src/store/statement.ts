@@ -15,6 +15,9 @@ export type Statement = {
   readonly name?: string;
 };
 
+/** Checks what is checked at a commit, before a call that is tried is rolled back. */
+export const CHECK_DEFERRED = 'set constraints all immediate';
+
 /** A statement with a name: calls that differ only in their values have the same. */
 export type NamedStatement = Statement & { readonly name: string };
 

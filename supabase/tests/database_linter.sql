@@ -6,7 +6,7 @@
 begin;
 \ir setup.psql
 
-select plan(35);
+select plan(36);
 
 create temporary view our_schemas as
 select n.oid, n.nspname as name
@@ -391,6 +391,21 @@ select is_empty(
        and pg_get_constraintdef(c.oid) !~ '^(PRIMARY|FOREIGN) KEY \(tenant_id\M'
   $$,
   'tenant_in_keys: every primary and foreign key begins with the tenant, so that no row points into another one'
+);
+
+select is_empty(
+  $$
+    select t.name, i.indexrelid::regclass
+      from pg_index i
+      join our_tables t on t.oid = i.indrelid
+     where (i.indisunique or i.indisexclusion) and not i.indisprimary
+       and t.name not in ('private.tenants', 'private.usage_writers', 'private.erasures', 'private.api_keys')
+       and not exists (
+         select from pg_attribute a
+          where a.attrelid = i.indrelid and a.attname = 'tenant_id' and a.attnum = any (i.indkey)
+       )
+  $$,
+  'tenant_in_uniques: what must be unique is so in one tenant, so that a refusal tells nothing of another one'
 );
 
 select is_empty(

@@ -137,6 +137,9 @@ ${createTable(
   unique (tenant_id, preco)`,
 )}
 ${createTable('fichas', 'plano_id uuid not null, unique (tenant_id, plano_id)')}
+${createTable('etapas', 'etapa_anterior_id uuid')}
+alter table private.etapas add foreign key (tenant_id, etapa_anterior_id) references private.etapas (tenant_id, id)
+  deferrable initially deferred;
 alter table private.matriculas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
   add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
 alter table private.fichas add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
@@ -152,6 +155,10 @@ insert into private.fichas (tenant_id, id, plano_id)
 select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
   from generate_series(1, 2) n;
+insert into private.etapas (tenant_id, id, etapa_anterior_id)
+select '${AURORA}', ('ae000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+       case n when 6 then 'ae000000-0000-4000-8000-000000000005'::uuid end
+  from generate_series(1, 6) n;
 `;
 
 /** Tables that the command refuses, each with the reason. */
@@ -165,6 +172,7 @@ const REFUSED = [
   ),
   createTable('varios', 'v_tenant integer, dados jsonb'),
   createTable('mel'),
+  createTable('cartoes', 'codigo varchar(9) not null unique'),
   createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
 ].join('');
@@ -410,6 +418,11 @@ preco: 500
 `);
   });
 
+  test('has an example of a deletion that a reference refuses at the commit', async () => {
+    const output = succeed(await run('delete', 'etapas', '--dry-run'));
+    expect(output).toContain('inUse:');
+  });
+
   test('grants the select on the tables that a new row refers to', async () => {
     const output = succeed(await run('create', 'contratos', '--dry-run'));
     expect(output).toContain(`
@@ -636,6 +649,8 @@ describe('a run that writes nothing', () => {
     'list varios': /^v_tenant of .* rename the column\ndados of .* --object dados/,
     'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
+    'get cartoes':
+      /^cartoes_codigo_key of private\.cartoes is unique without tenant_id, and so tells what another tenant/,
     'get mel': /^the singular of mel is unknown: give it with --singular$/,
   };
 

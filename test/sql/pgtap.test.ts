@@ -106,6 +106,7 @@ const OFFENCES: Readonly<Record<string, string | readonly string[]>> = {
   tenant_in_keys: `${TABLE}
     alter table private.visitas# drop constraint visitas#_tenant_id_fkey, drop constraint visitas#_pkey,
     add primary key (id)`,
+  tenant_in_uniques: `${TABLE} alter table private.visitas# add column numero integer unique`,
   undeferred_self_reference: `${TABLE}
     alter table private.visitas# add foreign key (tenant_id, id) references private.visitas# (tenant_id, id)`,
   unbounded_text: `${TABLE} alter table private.visitas# add column nota text check (nota <> '')`,

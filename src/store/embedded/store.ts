@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { applyMigrations, type Database, readMigrations, runScript, type Script, toWarning } from '../migrations.ts';
-import type { Row, Statement } from '../statement.ts';
+import { CHECK_DEFERRED, type Row, type Statement } from '../statement.ts';
 import { lockFolder, putInPlace, toPaths } from './folder.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import {
@@ -257,5 +257,6 @@ async function attemptAsGateway(
   await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
   const types = { getTypeParser: () => (text: string) => text };
   const { rows } = await db.query<(string | null)[]>({ text, values: [...values], rowMode: 'array', types });
+  await db.query(CHECK_DEFERRED);
   return rows[0];
 }
