@@ -9,6 +9,7 @@ type Node = {
   readonly Schema?: string;
   readonly 'Relation Name'?: string;
   readonly Alias?: string;
+  readonly 'Actual Rows'?: number;
   readonly 'Shared Hit Blocks'?: number;
   readonly 'Shared Read Blocks'?: number;
   readonly Plans?: readonly Node[];
@@ -68,6 +69,11 @@ export function findSequentialScans(plans: readonly Plan[]): string[] {
       .filter((node) => node['Node Type'] === 'Seq Scan' && node.Schema === 'private')
       .map((node) => `${plan.function ?? 'the call'}: Seq Scan on ${node['Relation Name']} ${node.Alias}`),
   );
+}
+
+/** The kinds of nodes that have found rows. */
+export function listReaders(plans: readonly Plan[]): string[] {
+  return plans.flatMap(({ node }) => nodesOf(node)).flatMap((node) => (node['Actual Rows'] ? node['Node Type'] : []));
 }
 
 /** How many pages of 8 kB the call has read, of all tables and indexes; what it calls is in it. */
