@@ -52,9 +52,9 @@ async function checkStore(parts: Parts): Promise<void> {
     const store = { ...config.store, dataDir: undefined, demoData: false };
     const { store: made } = await openStore({ ...small, store }, FILES, log);
     await checkOpened(made, parts).finally(made.close);
-    const isRefused = await refuseNewDemo(config).catch((error: DemoError) => error);
-    if (isRefused) tell({ name: 'Demo data', text: isRefused.message, isBad: true });
-    if (await isNewStore(config.store)) return;
+    if (await isNewStore(config.store)) {
+      return refuseNewDemo(config).catch(({ message }) => tell({ name: 'Demo data', text: message, isBad: true }));
+    }
   }
   // A running gateway may use the same store.
   const server = config.store.kind === 'embedded' ? await reachServer(config.store) : undefined;
@@ -94,9 +94,9 @@ async function checkOpened(store: Store, parts: Parts): Promise<void> {
 /** Looks for the demo data in the store that the start would serve. */
 async function checkDemo(store: Store, { config, document, tell }: Parts): Promise<void> {
   const found = await findDemo(document, store);
-  if (found && 'failure' in found) tell({ name: 'Demo data', text: describeFault(found.failure), isBad: true });
-  if (!found || 'failure' in found) return;
-  if (config.demoKeys) tell({ name: 'Demo data', text: 'in this store, with keys that everybody knows' });
+  if (!found) return;
+  if ('failure' in found) tell({ name: 'Demo data', text: describeFault(found.failure), isBad: true });
+  else if (config.demoKeys) tell({ name: 'Demo data', text: 'in this store, with keys that everybody knows' });
   else tell({ name: 'Demo data', text: new DemoError(config.host).message, isBad: true });
 }
 

@@ -114,10 +114,12 @@ function findFiles(folder: string): Source[] {
   const path = toPath(folder);
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
     throw new CommandError(t`There is no folder ${folder}`);
-  const tableOf = (file: string) => /^(.*)\.csv$/i.exec(file)?.[1]?.toLowerCase();
-  const files = readdirSync(path).filter((file) => ![undefined, USAGE].includes(tableOf(file)));
-  if (files.length === 0) throw new CommandError(t`${folder} has no CSV file`);
-  return files.map((file) => findFile(tableOf(file) ?? '', join(folder, file)));
+  const sources = readdirSync(path).flatMap((file) => {
+    const table = /^(.*)\.csv$/i.exec(file)?.[1]?.toLowerCase();
+    return table === undefined || table === USAGE ? [] : findFile(table, join(folder, file));
+  });
+  if (sources.length === 0) throw new CommandError(t`${folder} has no CSV file`);
+  return sources;
 }
 
 /** Creates a row from each record, or changes one. Throws CommandError with all bad lines in order. */

@@ -154,11 +154,13 @@ export function openUsage(options: UsageOptions): Usage {
     return account?.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
+  const isFull = ({ keys, rows }: Pick<Batch, 'keys' | 'rows'>) => keys.length === maxKeys || rows.length >= MAX_BATCH;
+
   function takeBatch(): Batch | undefined {
     const taken: UsageRow[] = [];
     const keys: string[] = [];
     for (const [key, own] of counts) {
-      if (keys.length === maxKeys || taken.length >= MAX_BATCH) break;
+      if (isFull({ keys, rows: taken })) break;
       keys.push(key);
       counts.delete(key);
       rows -= own.size;
@@ -174,14 +176,14 @@ export function openUsage(options: UsageOptions): Usage {
 
   /** Sends what has been counted, and once a minute has the store delete what has expired. Returns whether that succeeded. */
   async function send(ms: number): Promise<boolean> {
-    for (let isFull = true; isFull; ) {
+    for (let goesOn = true; goesOn; ) {
       unanswered ??= takeBatch();
       if (!unanswered) break;
       const { day } = readCalendar();
       const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence), ms);
       if (!noteResult(result)) return false;
       updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
-      isFull = unanswered.keys.length === maxKeys || unanswered.rows.length >= MAX_BATCH;
+      goesOn = isFull(unanswered);
       unanswered = undefined;
     }
     if (now() - cleanedAt < CLEAN_EVERY_MS) return true;
