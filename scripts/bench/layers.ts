@@ -40,7 +40,8 @@ async function measureLayers({ rounds, seconds, ...options }: Options, cleanup: 
   const keys = toKeys(case_.isRefused, SIZE.tenants);
   const file = join(createFolder(cleanup, 'layers'), 'profile.json');
   const profiler = `${pathToFileURL(join(import.meta.dirname, 'profiler.ts'))}?to=${encodeURIComponent(file)}`;
-  const only = ['node-store', 'gateway-postgres'] as const;
+  const bare = case_.isForValidating ? 'fastify' : 'node-store';
+  const only = [bare, 'gateway-postgres'] as const;
   const { peers, version } = await openWorld(cleanup, { ...SIZE, only }, ['--import', profiler]);
   await checkAgreement(peers, case_, SIZE.tenants);
   const load = (peer: Peer) => peer.load(case_, keys, { connections: CONNECTIONS, seconds, signal });
@@ -76,8 +77,9 @@ maximum in parentheses. A profile shows the parts of the layers.\n`);
 }
 
 const HELP = `
-It measures the store behind a bare node:http server and the whole gateway, one after the other. A profile divides their time into
-layers. Processor time varies less than throughput on a busy machine. It needs Linux, and wrk (Debian: apt-get install wrk).`;
+It measures the store behind a bare node:http server (for invalid requests, Fastify) and the whole gateway, one after the other. A
+profile divides their time into layers. Processor time varies less than throughput on a busy machine. It needs Linux, and wrk
+(Debian: apt-get install wrk).`;
 
 await new Command('npm run bench:layers --')
   .description("Measures the processor time of each of the gateway's layers.")
