@@ -106,17 +106,13 @@ export function copyDataDir(dataDir: string): string {
 
 /** A store that stops its servers when it is closed. */
 function closing(store: Store, stop: () => Promise<void>): Store {
-  return {
-    description: store.description,
-    call: (call, signal, origin) => store.call(call, signal, origin),
-    check: (signal) => store.check(signal),
-    describe: (signal) => store.describe(signal),
-    connections: () => store.connections?.() ?? { open: 0, idle: 0 },
+  const { close } = store;
+  return Object.assign(store, {
     close: async () => {
-      await store.close();
+      await close.call(store);
       await stop();
     },
-  };
+  });
 }
 
 const ownProgram = compileFile('openapi.yaml');

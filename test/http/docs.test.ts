@@ -36,6 +36,10 @@ beforeAll(async () => {
   origin = toOrigin(server);
 });
 
+afterEach(() => {
+  [served, texts, demoKey] = [document, translations, undefined];
+});
+
 afterAll(() => void server.close().closeAllConnections());
 
 const get = (path: string, headers: Record<string, string> = {}) => send(origin + path, { headers });
@@ -69,14 +73,10 @@ describe('the document', () => {
   test('is the one that is served at the time', async () => {
     const before = await get('/openapi.json');
     served = { ...document, info: { ...document.info, title: 'Edited <b> & "saved"' } };
-    try {
-      const after = await get('/openapi.json', { 'If-None-Match': before.headers.etag ?? '' });
-      expect(after.status).toBe(200);
-      expect(JSON.parse(after.text)).toEqual(served);
-      expect((await get('/docs')).text).toContain('<title>Edited &#60;b&#62; &#38; &#34;saved&#34;</title>');
-    } finally {
-      served = document;
-    }
+    const after = await get('/openapi.json', { 'If-None-Match': before.headers.etag ?? '' });
+    expect(after.status).toBe(200);
+    expect(JSON.parse(after.text)).toEqual(served);
+    expect((await get('/docs')).text).toContain('<title>Edited &#60;b&#62; &#38; &#34;saved&#34;</title>');
   });
 
   test('of the page has every example, and a request for each', async () => {
@@ -107,13 +107,9 @@ describe('the document', () => {
     };
     const expected: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json')).text);
     served = shared as OpenAPIV3.Document;
-    try {
-      const shown: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json')).text);
-      expect(shown.paths['/alunos']?.get?.parameters).toEqual(expected.paths['/alunos']?.get?.parameters);
-      expect(shown.components?.parameters).toEqual(parts.parameters);
-    } finally {
-      served = document;
-    }
+    const shown: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json')).text);
+    expect(shown.paths['/alunos']?.get?.parameters).toEqual(expected.paths['/alunos']?.get?.parameters);
+    expect(shown.components?.parameters).toEqual(parts.parameters);
   });
 });
 
@@ -123,12 +119,8 @@ describe('the page', () => {
     ['https://wellness.example', '/'],
   ])('sends requests to its own host where the server is %s', async (url, path) => {
     served = { ...document, servers: [{ url, variables: { region: { default: 'br' } } }] };
-    try {
-      expect(JSON.parse((await get('/docs/openapi.json')).text).servers).toEqual([{ url: path }]);
-      expect(JSON.parse((await get('/openapi.json')).text)).toEqual(served);
-    } finally {
-      served = document;
-    }
+    expect(JSON.parse((await get('/docs/openapi.json')).text).servers).toEqual([{ url: path }]);
+    expect(JSON.parse((await get('/openapi.json')).text)).toEqual(served);
   });
 
   test('lets no foreign and no inline script run', async () => {
@@ -156,7 +148,6 @@ test('the key of the demo data is filled in where the security of the document n
   const securitySchemes = { bearer, ...document.components?.securitySchemes };
   served = { ...document, components: { ...document.components, securitySchemes } };
   const { text } = await get('/docs/start.js');
-  [demoKey, served] = [undefined, document];
   const authentication = { preferredSecurityScheme: 'apiKey', securitySchemes: { apiKey: { value: KEY } } };
   expect(text).toContain(`"authentication":${JSON.stringify(authentication)}`);
 });
@@ -196,11 +187,6 @@ describe('in Portuguese', () => {
     other: '[This page in English](?lang=en)',
     summary: 'Listar alunos',
   };
-
-  afterEach(() => {
-    texts = translations;
-    served = document;
-  });
 
   test('for a browser that prefers it, or as the URL says', async () => {
     expect(await read('')).toEqual(inEnglish);

@@ -83,14 +83,10 @@ test('without prepared statements a login that inherits nothing fails the check,
   expect([await check(without), await call(without)]).toEqual([undefined, 1]);
 });
 
-test('a login that may not become gateway fails with the remedy, and leaves no connection behind', async () => {
+test('a login that may not become gateway leaves no connection behind', async () => {
   const { login, url } = await createLogin();
   const store = open(url, true);
-  for (let n = 0; n < 3; n += 1) {
-    expect(await check(store)).toMatch(
-      / "gateway": apply the migrations with npm run migrate, and grant gateway to the login/,
-    );
-  }
+  for (let n = 0; n < 3; n += 1) expect(await check(store)).toContain('grant gateway to the login');
   await waitFor(async () => {
     expect(await database.query(`select from pg_stat_activity where usename = '${login}'`)).toEqual([]);
   });

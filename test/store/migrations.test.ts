@@ -110,25 +110,19 @@ describe('migrations', () => {
     await db.exec(`delete from supabase_migrations.schema_migrations where version = '20261121080000'`);
   });
 
+  test.each([
+    ['one comes before an applied one', ['20000101000000_late.sql'], /_late\.sql: comes before \d+, which is applied/],
+    ['two have one version', ['21991231000000_a.sql', '21991231000000_b.sql'], /_b\.sql: has the version of .*_a\.sql/],
+    ['a name has no version', ['topic.sql'], /topic\.sql: expected a name like/],
+    ['an ending has capitals', ['21991231000000_A.SQL'], /_A\.SQL: expected a name like/],
+  ])('are refused when %s', async (_what, names, message) => {
+    const files = Object.fromEntries(names.map((name) => [name, 'select 1;']));
+    await expect(apply(files)).rejects.toThrow(message);
+  });
+
   test('are refused when an applied one is gone', async () => {
     await apply({ '21991231000000_a.sql': 'select 1;' });
     await expect(apply({})).rejects.toThrow('has migration 21991231000000, and there is no file for it');
-  });
-
-  test('are refused when one comes before an applied one', async () => {
-    await expect(apply({ '20000101000000_late.sql': 'select 1;' })).rejects.toThrow(
-      /20000101000000_late\.sql: comes before \d+, which is applied/,
-    );
-  });
-
-  test('are refused when two have one version', async () => {
-    const twins = { '21991231000000_a.sql': 'select 1;', '21991231000000_b.sql': 'select 1;' };
-    await expect(apply(twins)).rejects.toThrow(/_b\.sql: has the version of .*_a\.sql/);
-  });
-
-  test('are refused when a name has no version', async () => {
-    await expect(apply({ 'topic.sql': 'select 1;' })).rejects.toThrow(/topic\.sql: expected a name like/);
-    await expect(apply({ '21991231000000_A.SQL': 'select 1;' })).rejects.toThrow(/_A\.SQL: expected a name like/);
   });
 
   test('are refused in another encoding than UTF-8, and may begin with a byte order mark', async () => {
