@@ -72,6 +72,8 @@ const DAY = 86_400;
 export class Account {
   /** Whether its calls have to be admitted. */
   isLimited = false;
+  /** When the store was last asked for its limits, in ms since 1970. */
+  askedAt = 0;
   #limits: KeyLimits = {};
   #bucket = '';
   readonly #periods: readonly Period[] = [

@@ -19,7 +19,7 @@ export type Usage = {
    */
   learn(key: string): Promise<Admission | undefined> | undefined;
   /** Counts a call against the limits of its key; undefined for a key without limits. Never rejects. */
-  admit(key: string): Promise<Admission> | undefined;
+  admit(key: string): Promise<Admission | undefined> | undefined;
   /** Counts a request that has ended. */
   request(request: EndedRequest): void;
   /** Sends what has been counted; for tests. Never rejects. */
@@ -127,10 +127,10 @@ export function openUsage(options: UsageOptions): Usage {
   async function ask(key: string): Promise<void> {
     const { day } = readCalendar();
     const result = await callStore(toBatchCall([{ key: toHash(key) }], null), brieflyMs);
-    accounts.set(key, new Account());
+    if (!accounts.has(key)) accounts.set(key, new Account());
     learning.delete(key);
     // After a failure the answer to the next batch has the limits.
-    if (!('failure' in result)) updateAccounts([key], day, [], JSON.parse(result.json));
+    updateAccounts([key], day, [], 'failure' in result ? [] : JSON.parse(result.json));
   }
 
   function updateAccounts(
@@ -145,12 +145,22 @@ export function openUsage(options: UsageOptions): Usage {
       const name = toHash(key);
       const known = limits.get(name);
       const own = (calls.get(name) ?? []).filter((row) => row.class !== REFUSED);
-      if (known) accounts.peek(key)?.update(known, day, own);
+      const account = accounts.peek(key);
+      if (known) account?.update(known, day, own);
+      if (account) account.askedAt = now();
     }
   }
 
-  function admit(key: string): Promise<Admission> | undefined {
+  function askAndAdmit(key: string): Promise<Admission | undefined> {
+    const asked = learning.get(key) ?? ask(key);
+    learning.set(key, asked);
+    return asked.then(() => admit(key));
+  }
+
+  function admit(key: string): Promise<Admission | undefined> | undefined {
     const account = accounts.get(key);
+    // A key without calls was in no batch, and its limits may have changed. The answers for a busy one are at most this old.
+    if (account && !isFailing && now() - account.askedAt > 2 * recordEveryMs) return askAndAdmit(key);
     return account?.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
@@ -217,13 +227,8 @@ export function openUsage(options: UsageOptions): Usage {
   const timer = setInterval(() => void flush(), recordEveryMs).unref();
 
   return {
-    learn: (key) => {
-      // accounts.has would not mark the key as recently used.
-      if (accounts.get(key)) return undefined;
-      const asked = learning.get(key) ?? ask(key);
-      learning.set(key, asked);
-      return asked.then(() => admit(key));
-    },
+    // accounts.has would not mark the key as recently used.
+    learn: (key) => (accounts.get(key) ? undefined : askAndAdmit(key)),
     admit,
     request: ({ operation, key, status, isAdmitted = false }) => {
       const account = key === undefined ? undefined : accounts.peek(key);

@@ -308,6 +308,20 @@ describe('a key with limits', () => {
     }
   });
 
+  test('has its new limits at the first call after a pause, for which the store is asked once', async () => {
+    clock -= 3_600_000;
+    await setLimits({ per_day: 1 });
+    const one = start(60_000);
+    expect(await statuses(2, one)).toEqual([200, 429]);
+    await setLimits({});
+    clock += 120_001;
+    expect(await statuses(2, one)).toEqual([200, 200]);
+    await setLimits({ per_minute: 1 });
+    clock += 120_001;
+    expect(await statuses(2, one)).toEqual([200, 429]);
+    expect(sequences()).toEqual([null, null, null]);
+  });
+
   test('is answered although its limits cannot be asked for, and has them with the next batch', async () => {
     await setLimits({ per_day: 2 });
     const { call, usage } = start();
