@@ -1,6 +1,7 @@
 // Exports a tenant's data to a folder of CSV files that can be imported again.
 
-import { type FileHandle, mkdir, open, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
@@ -17,29 +18,30 @@ type File = { readonly name: string; readonly titles: readonly string[]; readonl
 /** The file with the usage of keys. It is not imported, because keys are not exported. */
 export const USAGE = 'usage';
 
-/** Writes a file for each table, from one snapshot. Replaces no file, and removes its files after a failure. */
+/** Writes a file for each table, from one snapshot. Replaces no folder, and removes its own after a failure. */
 export async function exportData(db: Database, folder: string, { tenant }: OfTenant): Promise<Output> {
   const path = toPath(folder);
-  const written: string[] = [];
+  // An interrupted export leaves it under this name, so that its part of the data is not imported as all.
+  const part = `${path}.part`;
+  const existing = [path, part].find(existsSync);
+  if (existing) throw new CommandError(t`There is ${existing} already: nothing was exported`);
   const counts: [string, number][] = [];
   try {
+    // Personal data: only the owner may read it.
+    await mkdir(part, { recursive: true, mode: 0o700 });
     await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
       // Times do not depend on the server's time zone, nor lists of dates on its order of day and month.
       await db.query(`set local timezone = 'UTC'; set local datestyle = 'ISO'`);
-      // Personal data: only the owner may read it.
-      await mkdir(path, { recursive: true, mode: 0o700 });
       for (const file of await findFiles(db, tenant)) {
-        const name = join(path, `${file.name}.csv`);
-        const output = await open(name, 'wx', 0o600);
-        written.push(name);
+        const output = await open(join(part, `${file.name}.csv`), 'wx', 0o600);
         counts.push([file.name, await writeRows(db, file, output).finally(() => output.close())]);
       }
     });
+    await rename(part, path);
   } catch (error) {
-    for (const file of written) await rm(file);
-    const { code, path } = error as NodeJS.ErrnoException;
-    throw code === 'EEXIST' ? new CommandError(t`There is ${path} already: nothing was exported`) : error;
+    await rm(part, { recursive: true, force: true });
+    throw error;
   }
   return { json: { exported: Object.fromEntries(counts) }, text: t`Exported to ${folder}: ${listCounts(counts)}.` };
 }

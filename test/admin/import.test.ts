@@ -1,4 +1,13 @@
-import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, test, vi } from 'vitest';
@@ -522,11 +531,23 @@ describe('an export', () => {
     expect((await exporting(folder, BOSQUE)).code).toBe(0);
     expect(statSync(folder).mode & 0o777).toBe(0o700);
     expect(statSync(join(folder, 'alunos.csv')).mode & 0o777).toBe(0o600);
-    rmSync(join(folder, 'academias.csv'));
     const before = readFiles(folder);
-    const { code, errors } = await exporting(folder);
-    expect([code, errors]).toEqual([1, expect.stringMatching(/^There is .*\.csv already: nothing was exported\n$/)]);
+    expect(await exporting(folder)).toEqual(failed(`There is ${folder} already: nothing was exported`));
     expect(readFiles(folder)).toEqual(before);
+  });
+
+  test('has its name when it is complete, and leaves nothing after a failure', async () => {
+    const folder = join(root, 'locked');
+    await asAdmin(database().adminUrl, async (db) => {
+      await db.query('begin; lock table private.treinos');
+      const exported = exporting(folder);
+      await waitForBlocked(database().adminUrl, 1);
+      expect([existsSync(folder), existsSync(`${folder}.part`)]).toEqual([false, true]);
+      const cancel = 'select pg_cancel_backend(pid) from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0';
+      await rows(cancel);
+      expect((await exported).code).toBe(1);
+    });
+    expect(readdirSync(root).filter((name) => name.startsWith('locked'))).toEqual([]);
   });
 
   test('with a bad file is not imported in part', async () => {
