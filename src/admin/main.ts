@@ -381,12 +381,16 @@ export function administer(args: readonly string[], surroundings: Surroundings):
 }
 
 if (import.meta.main) {
-  // Ignores EPIPE: the reader may exit early, as `head` does.
-  process.stdout.on('error', () => {});
-  process.exitCode = await administer(process.argv.slice(2), {
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+    // The reader may exit early, as `head` does.
+    if (error.code === 'EPIPE') return;
+    process.exitCode = reportError(error, process.argv.includes('--json'), (text) => process.stderr.write(text));
+  });
+  const code = await administer(process.argv.slice(2), {
     env: process.env,
     print: (text) => process.stdout.write(text),
     printError: (text) => process.stderr.write(text),
     note: (text) => process.stderr.write(text),
   });
+  process.exitCode ||= code;
 }

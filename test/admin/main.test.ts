@@ -1,4 +1,5 @@
-import { cpSync, mkdirSync, mkdtempSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { cpSync, existsSync, mkdirSync, mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
@@ -113,6 +114,13 @@ describe('key issue', () => {
       errors: `no published function is named apagar, listar_aluno\nPublished are: ${FUNCTIONS}.\n`,
     });
   });
+});
+
+test.skipIf(!existsSync('/dev/full'))('output that cannot be written is a failure', async () => {
+  const args = ['-c', 'exec "$0" src/admin/main.ts "$@" > /dev/full', process.execPath, 'tenant', 'list', '--json'];
+  const env = { ...process.env, DATABASE_URL: database().adminUrl };
+  const { status, stderr } = spawnSync('sh', args, { env, encoding: 'utf8' });
+  expect([status, JSON.parse(stderr)]).toEqual([1, { error: 'ENOSPC: no space left on device, write' }]);
 });
 
 describe('key list', () => {
