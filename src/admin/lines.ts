@@ -136,8 +136,11 @@ export function createWriter(
     }
   }
 
-  function decide({ line, label }: Candidate, { line: { line: first }, ids: [id, another] }: Candidate): void {
+  /** `seen` has the first line of each record, however they name it. */
+  function decide({ line, label, key }: Candidate, [id, another]: readonly string[], seen: Map<string, number>): void {
     const add = (message: string) => addProblem(line, label ?? null, message);
+    const first = seen.get(id ?? key) ?? line.line;
+    seen.set(id ?? key, first);
     if (id !== undefined && skipExisting) {
       line.isSkipped = true;
     } else if (id !== undefined && !update) {
@@ -154,21 +157,22 @@ export function createWriter(
     }
   }
 
-  /** Refuses lines that would give a record the e-mail or name of another one. */
-  async function refuseTaken(lines: readonly Line[]): Promise<void> {
-    if (allowDuplicates || !knownBy) return;
-    const changed = lines.filter(({ id, bad, fields }) => id !== undefined && bad.length === 0 && fields[knownBy]);
-    if (changed.length === 0) return;
+  /** Refuses changes after which two records have an e-mail or name that they did not share before. Lines that are `named` by it own it. */
+  async function refuseTaken(lines: readonly Line[], named: ReadonlySet<Line>): Promise<void> {
+    if (allowDuplicates || !knownBy || lines.every(({ id }) => id === undefined)) return;
+    const giving = lines.filter(({ bad, fields }) => bad.length === 0 && fields[knownBy]);
     const textOf = ({ fields }: Line) => fields[knownBy] ?? '';
-    const owners = await findIds(db, tenant, [table, knownBy], [...new Set(changed.map(textOf))]);
+    const asked = new Set(giving.filter((line) => !named.has(line)).map(textOf));
+    const owners = await findIds(db, tenant, [table, knownBy], [...asked]);
     /** By e-mail or name: the first line that gives it to a record. */
     const given = new Map<string, number>();
-    for (const line of changed) {
+    for (const line of giving) {
       const ids = owners.get(textOf(line)) ?? [];
+      if (line.id !== undefined && (named.has(line) || ids.includes(line.id))) continue;
       const key = textOf(line).toLowerCase();
       const first = given.get(key) ?? line.line;
       given.set(key, first);
-      line.isTaken = ids.length > 0 && !ids.includes(line.id ?? '');
+      line.isTaken = ids.length > 0;
       if (line.isTaken) addProblem(line, knownBy, t`is that of one of the tenant's ${table}`);
       else if (first !== line.line) addProblem(line, knownBy, t`is also that of line ${first}`);
     }
@@ -205,10 +209,9 @@ export function createWriter(
       // The first with each key.
       const firsts = new Map(candidates.toReversed().map((candidate) => [candidate.key, candidate]));
       await find([...firsts.values()]);
-      for (const candidate of candidates) decide(candidate, firsts.get(candidate.key) ?? candidate);
-      const named = new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : [])));
-      // A record that was found by its e-mail or name owns it.
-      await refuseTaken(lines.filter((line) => !named.has(line)));
+      const seen = new Map<string, number>();
+      for (const candidate of candidates) decide(candidate, firsts.get(candidate.key)?.ids ?? [], seen);
+      await refuseTaken(lines, new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : []))));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       for (const batch of inBatches(lines)) {
         await send(batch.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped));

@@ -327,6 +327,25 @@ describe('a file that was imported before', () => {
         'line 4: email "New@x.example": is also that of line 3',
       ),
     );
+    expect(await importing(`id,email,nome\n,new@x.example,Bia\n${ids[0]},NEW@x.example,\n`, '--update')).toEqual(
+      refused('bad lines: 1 of 2', 'line 3: email "NEW@x.example": is also that of line 2'),
+    );
+  });
+
+  test('updates no record twice, named by its id and by its e-mail', async () => {
+    const id = 'a3000000-0000-4000-8000-000000000120';
+    expect(await importing(`id,nome,email\n${id},Ana,a@x.example\n`)).toEqual(created(1));
+    const twice = `id,email,telefone\n,A@x.example,1\n${id},,2\n`;
+    expect(await importing(twice, '--update')).toEqual(
+      refused('bad lines: 1 of 2', `line 3: id "${id}": is also that of line 2`),
+    );
+  });
+
+  test('is corrected although its records share an e-mail, each by its id', async () => {
+    const ids = [1, 2].map((n) => `a3000000-0000-4000-8000-00000000011${n}`);
+    const shared = `id,nome,email\n${ids.map((id) => `${id},Ana,a@x.example\n`).join('')}`;
+    expect(await importing(shared)).toEqual(created(2));
+    expect(await importing(shared, '--update')).toMatchObject({ code: 0, errors: '' });
   });
 
   test('is noticed by the name of a gym, or by all columns where records have none', async () => {
