@@ -1,8 +1,8 @@
 // Finds what a misspelled name probably means. Imports nothing.
 
-/** The first of several names that a text probably means. Two edits of a short name, such as HOST, make many others. */
+/** The first of several names that a text probably means. Few edits of a short name, such as HOST or MCP, make many others. */
 export function findNear(text: string, names: readonly string[]): string | undefined {
-  return names.find((name) => isNear(text, name, name.length > 6 ? 2 : 1));
+  return names.find((name) => isNear(text, name, name.length > 6 ? 2 : name.length > 3 ? 1 : 0));
 }
 
 /** Whether `edits` edits turn one text into the other. An edit adds, drops or replaces a character, or swaps two. */

@@ -105,6 +105,9 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
     isConnected = true;
     // A Redis that is too slow or refuses to run the script fails here and not in a request.
     const check = async () => {
+      const { db } = client.options;
+      // ioredis has selected it too, but goes on in database 0 if there is no such database.
+      if (db) await run(client.select(db));
       await run(client.eval(SCRIPT, 1, 'gateway:check', 1, 1));
       isReady = true;
       if (isLost) onBack();

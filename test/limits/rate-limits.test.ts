@@ -281,18 +281,22 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   });
 
   test.each([
-    ['READONLY', ['--replicaof', '127.0.0.1', '1']],
-    ['NOPERM', ['--user', 'default', 'on', 'nopass', '~*', '+@all', '-eval']],
-  ])('log once that Redis refuses to count with %s, after any number of connections', async (code, settings) => {
-    const proxy = await startTestProxy(await startTestRedis(settings));
-    const gateway = await startLimited({ perAddress: PER_MINUTE, redisUrl: proxy.url });
-    await waitFor(async () => {
-      expect((await gateway.send(ONE)).status).toBe(200);
-      expect(proxy.sent('gateway:check')).toBeGreaterThan(2);
-    });
-    expect(gateway.told()).toEqual([expect.stringContaining(code)]);
-    expect(await gateway.isShared()).toBe(false);
-  });
+    ['READONLY', ['--replicaof', '127.0.0.1', '1'], '', 'gateway:check'],
+    ['NOPERM', ['--user', 'default', 'on', 'nopass', '~*', '+@all', '-eval'], '', 'gateway:check'],
+    ['DB index is out of range', [], '/99', 'select'],
+  ])(
+    'log once that Redis refuses to count with %s, after any number of connections',
+    async (code, settings, path, sent) => {
+      const proxy = await startTestProxy(await startTestRedis(settings));
+      const gateway = await startLimited({ perAddress: PER_MINUTE, redisUrl: proxy.url + path });
+      await waitFor(async () => {
+        expect((await gateway.send(ONE)).status).toBe(200);
+        expect(proxy.sent(sent)).toBeGreaterThan(2);
+      });
+      expect(gateway.told()).toEqual([expect.stringContaining(code)]);
+      expect(await gateway.isShared()).toBe(false);
+    },
+  );
 
   test('use the password of the URL, and serve with a wrong one, which is told without it', async () => {
     const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
