@@ -133,8 +133,9 @@ function readOrigins(text: string): readonly string[] | undefined {
   return values.every((value) => value === '*' || isOrigin(value)) ? values : undefined;
 }
 
-/** Reads the name of a time zone (IANA). */
+/** Reads the name of a time zone (IANA). Postgres takes IST and other abbreviations for zones that Node does not mean. */
 function readTimeZone(text: string): string | undefined {
+  if (!text.includes('/') && text !== 'UTC') return undefined;
   try {
     new Intl.DateTimeFormat('en', { timeZone: text });
     return text;
@@ -150,7 +151,7 @@ export const VARIABLES = {
     'address to listen on; `0.0.0.0` for all. If other machines can reach it, the gateway refuses a store with the demo data.',
     '127.0.0.1',
     'a host name or address, without a port',
-    /^[\w.:%-]+$/,
+    /^(?![^:]*:[^:]*$)[\w.:%-]+$/,
   ),
   WORKERS: variable<number | 'auto'>(
     `number of workers, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor, at most one per connection; see [Workers](deployment.md#workers)`,
@@ -230,13 +231,16 @@ export const VARIABLES = {
   ),
   REDIS_URL: url(
     'Redis, in which several gateways share their counts of requests per minute, such as `redis://host:6379/0`',
-    'redis://host:6379/0',
-    (text) => hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(new URL(text).pathname),
+    'redis://host:6379/0, or rediss:// for TLS, without parameters',
+    (text) => {
+      const { pathname, search } = URL.parse(text) ?? {};
+      return hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(pathname ?? '') && !search;
+    },
   ),
   TIME_ZONE: variable(
     'time zone in which the days of [usage](usage.md) begin, also used for imported times without a zone',
     'America/Sao_Paulo',
-    'a time zone such as America/Sao_Paulo',
+    'a time zone such as America/Sao_Paulo, or UTC',
     readTimeZone,
   ),
   PROXY_HOPS: integer(

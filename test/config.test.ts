@@ -149,6 +149,19 @@ test.each([
   );
 });
 
+test('refuses parameters of Redis, which would have no effect', () => {
+  expect(() => readConfig({ REDIS_URL: 'redis://h/0?ssl=true' })).toThrow(
+    'REDIS_URL=(not shown): expected a URL like redis://host:6379/0, or rediss:// for TLS, without parameters',
+  );
+});
+
+test.each([
+  { HOST: '::1', TIME_ZONE: 'UTC', REDIS_URL: 'redis://h' },
+  { HOST: 'fe80::1%eth0', TIME_ZONE: 'Asia/Kolkata', REDIS_URL: 'rediss://:p@h:6379/15' },
+])('takes %j', (env) => {
+  expect(readConfig(env)).toMatchObject({ host: env.HOST, timeZone: env.TIME_ZONE });
+});
+
 test('takes a password that is percent-encoded, and options', () => {
   const url = 'postgres://u%40server:p%40%23%2F@host:5432/name?sslmode=require&options=-c%20a%3Db';
   expect(readConfig({ DATABASE_URL: url }).store).toMatchObject({ url });
@@ -179,6 +192,7 @@ test('leaves the variables of others alone, and near misses of what is set', () 
     POSTGRES_PASSWORD: 'x',
     GATEWAY_PORT: 'tcp://10.0.0.1:80',
     GATEWAY_SERVICE_HOST: '10.0.0.1',
+    TCP: 'x',
     DATABSE_URL: '',
     DATABASE_URL_OLD: 'x',
   };
@@ -199,6 +213,8 @@ test.each([
   ['PORT', '3e3', 'a whole number from 0 to 65535'],
   ['PORT', ' 80', 'a whole number from 0 to 65535'],
   ['HOST', 'http://localhost', 'a host name or address, without a port'],
+  ['HOST', 'localhost:3000', 'a host name or address, without a port'],
+  ['TIME_ZONE', 'IST', 'a time zone such as America/Sao_Paulo, or UTC'],
   ['POSTGRES_BIN', 'bin', 'the absolute path of the folder of initdb and postgres'],
   ['DEMO_DATA', 'false', 'on or off'],
   ['DOCS', 'constructor', 'on or off'],
