@@ -306,7 +306,9 @@ describe('a gateway', () => {
     const { pid } = gateway.child;
     const { said } = await openElsewhere([dataDir]);
     expect(said[0]).toMatch(
-      new RegExp(`^${dataDir} is in use by process ${pid} on \\S+, since 20.*; stop it with: kill ${pid}$`),
+      new RegExp(
+        `^${dataDir} is in use by process ${pid} on \\S+, since 20.*; wait until it ends, or stop it with: kill ${pid}$`,
+      ),
     );
     expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
   });

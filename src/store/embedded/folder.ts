@@ -161,7 +161,7 @@ function toFolderError(folder: string, error: unknown): FolderError {
 function readHolder(file: string): string {
   try {
     const { pid, host, since } = JSON.parse(fs.readFileSync(file, 'utf8'));
-    const advice = host === hostname() ? `; stop it with: kill ${pid}` : '';
+    const advice = host === hostname() ? `; wait until it ends, or stop it with: kill ${pid}` : '';
     return `process ${pid} on ${host}, since ${since}${advice}`;
   } catch {
     // It has the lock, but has not written the file yet.
