@@ -1,9 +1,11 @@
 // Argument parsers for commander; they throw InvalidArgumentError.
 
-import { resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import ms from 'ms';
 import { t, translate } from './language.ts';
+import { CommandError } from './terminal.ts';
 
 export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Lower case only: 1M could be a minute or a month. */
@@ -30,6 +32,14 @@ export const readSetting = readPairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as i
 /** Resolves a path in the caller's folder: npm changes to the package's folder and passes the caller's in INIT_CWD. */
 export function toPath(name: string): string {
   return resolve(process.env.INIT_CWD ?? '.', name);
+}
+
+/** Resolves the path of a file to write. Throws CommandError if it exists, or its folder does not. */
+export function toNewPath(name: string): string {
+  const file = toPath(name);
+  if (existsSync(file)) throw new CommandError(t`There is ${file} already: name a new file`);
+  if (!existsSync(dirname(file))) throw new CommandError(t`There is no folder ${dirname(file)}`);
+  return file;
 }
 
 /** Appends a function to the earlier ones. */
@@ -82,6 +92,7 @@ function matching(pattern: RegExp, expected: string): (text: string) => string {
 export function readPairs(pattern: RegExp, expected: string) {
   return (text: string, earlier: ReadonlyMap<string, string> = new Map()): Map<string, string> => {
     const [, name = '', value = ''] = expect(pattern.exec(text) ?? undefined, expected);
+    if (earlier.has(name)) throw new InvalidArgumentError(t`Expected ${name} once.`);
     return new Map([...earlier, [name, value]]);
   };
 }

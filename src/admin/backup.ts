@@ -17,7 +17,7 @@ import { ServerError } from '../store/embedded/server.ts';
 import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
-import { toPath } from './arguments.ts';
+import { toNewPath, toPath } from './arguments.ts';
 import { queryRows } from './database.ts';
 import { describeRepeated, type Erasure, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
@@ -40,10 +40,8 @@ const VERSION_1 = 'A backup of version 1 is restored by version 1.';
 /** Writes a backup of the store. Replaces no file, and removes its file after a failure. */
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
-  const file = toPath(name);
   if (!hasStore(dataDir)) throw new CommandError(t`There is no store in ${dataDir}`);
-  if (existsSync(file)) throw new CommandError(t`There is ${file} already: name a new file`);
-  if (!existsSync(dirname(file))) throw new CommandError(t`There is no folder ${dirname(file)}`);
+  const file = toNewPath(name);
   const part = `${file}.part`;
   const server = await reachServer({ dataDir, ...embedded });
   try {

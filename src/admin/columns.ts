@@ -99,6 +99,9 @@ const KINDS: readonly Kind[] = [
   { type: /^(numeric(\(\d+,-?\d+\))?|real|double precision)$/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
+/** The bits of an integer's amount. */
+const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 63n };
+
 /** Equal for names that people consider the same: removes case, accents, punctuation and fillers. */
 function fold(text: string): string {
   const words = text
@@ -177,7 +180,7 @@ export function checkValue(value: string, column: Column, mayBeBlank = false): M
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);
-  if (kind) return isOf(value, kind.check) ? findRounding(value, type) : kind.message;
+  if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type)) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;
@@ -194,6 +197,19 @@ function findRounding(value: string, type: string): Message | undefined {
   if (decimals.length <= scale) return undefined;
   const multipleOf = (10 ** -scale).toFixed(scale);
   return describeKeyword('multipleOf', { multipleOf }, `must be multiple of ${multipleOf}`);
+}
+
+/** Postgres would not name the column. */
+function findOverflow(value: string, type: string): Message | undefined {
+  const [, digits = '0', scale = '0'] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
+  const [whole] = /^-?\d+(?=$|\.)/.exec(value) ?? [];
+  const bits = BITS[type];
+  const end = bits ? 2n ** bits : 10n ** BigInt(Math.max(0, Number(digits) - Number(scale)));
+  if (whole === undefined || (!bits && digits === '0')) return undefined;
+  const least = bits ? -end : 1n - end;
+  if (BigInt(whole) >= least && BigInt(whole) < end) return undefined;
+  const decimals = scale === '0' ? '' : `.${'9'.repeat(Number(scale))}`;
+  return t`must be from ${least}${decimals} to ${end - 1n}${decimals}`;
 }
 
 function findKind(type: string): Kind | undefined {

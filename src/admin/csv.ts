@@ -1,6 +1,6 @@
 // CSV (RFC 4180): decodes and parses a file, and writes records.
 
-import { isAscii, isUtf8 } from 'node:buffer';
+import { constants, isAscii, isUtf8 } from 'node:buffer';
 import { type CsvError, parse } from 'csv-parse/sync';
 import { t, translate } from './language.ts';
 import { CommandError } from './terminal.ts';
@@ -31,6 +31,7 @@ const MARKED: Readonly<Record<string, string>> = { efbb: 'utf-8', fffe: 'utf-16l
  * allow, and for UTF-8 if another encoding was given, in which every byte may be a letter.
  */
 export function decode(name: string, bytes: Uint8Array, encoding: string): string {
+  if (bytes.length > constants.MAX_STRING_LENGTH) throw new CommandError(t`${name} is larger than 512 MB: split it`);
   const begin = Buffer.from(bytes.subarray(0, 4)).toString('hex');
   if (WORKBOOKS.includes(begin)) {
     throw new CommandError(t`${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, AS_CSV);

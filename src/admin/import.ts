@@ -1,12 +1,12 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
 import { readdirSync, statSync } from 'node:fs';
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { toPath } from './arguments.ts';
+import { toNewPath, toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
 import { type CsvRecord, decode, findDelimiter, readRecords, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
@@ -85,6 +85,7 @@ export async function importData(
   if (resource === ALL && map) throw new InvalidArgumentError(t`Expected ${'--map'} with one file.`);
   if ((resource === ALL || path === '-') && problems)
     throw new InvalidArgumentError(t`Expected ${'--problems'} with one file.`);
+  if (problems) toNewPath(problems);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
   for (const { table } of sources) findTable(tables, table);
@@ -106,7 +107,8 @@ function findFile(table: string, name: string): Source {
   const path = toPath(name);
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new CommandError(t`There is no file ${name}`);
-  if (stat.isDirectory()) throw new CommandError(t`${name} is a folder: expected a CSV file`);
+  // A device such as /dev/zero has no end.
+  if (!stat.isFile() && !stat.isFIFO()) throw new CommandError(t`${name} is a folder or a device: expected a CSV file`);
   return { table, name, read: () => readFile(path) };
 }
 
@@ -171,8 +173,11 @@ async function writeProblems(
   });
   // Without a byte order mark Excel assumes the system's legacy encoding.
   const text = `\ufeff${toCsv([toRow(titles, translate(PROBLEMS)), ...rows], delimiter)}`;
-  await writeFile(toPath(path), text, { flag: 'wx' }).catch((error) => {
-    throw error.code === 'EEXIST' ? new CommandError(t`There is ${path} already: name a new file`) : error;
+  const file = toNewPath(path);
+  // Personal data: only the owner may read it.
+  await writeFile(file, text, { flag: 'wx', mode: 0o600 }).catch(async (error) => {
+    if (error.code !== 'EEXIST') await rm(file, { force: true });
+    throw error;
   });
 }
 

@@ -28,6 +28,7 @@ describe('wrong usage ends with 2 and says what was expected:', () => {
     ['a limit of 0', ['key', 'limit', 'x', '--per-day', '0'], 'Expected an integer from 1 to 999999999999'],
     ['days before any calendar', ['key', 'usage', '--days', '10000'], 'Expected an integer from 1 to 9999'],
     ['some and all', ['key', 'permit', 'x', '--all', '--permission', 'y'], 'cannot be used with option'],
+    ['a column twice', ['update', 'alunos', 'x', '--tenant', AURORA, '--set', 'a=1', 'a=2'], 'Expected a once'],
     ['an encoding', ['import', 'alunos', 'x', '--tenant', AURORA, '--encoding', 'ebcdic'], 'Expected an encoding'],
     ['a delimiter', ['import', 'alunos', 'x', '--tenant', AURORA, '--delimiter', ';;'], 'Expected one character'],
   ])('%s', async (_what, args, message) => {

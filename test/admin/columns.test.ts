@@ -142,6 +142,14 @@ test.each([
   ['numeric', '1234.567,8', 'must be a number, as 1234.56 or 1.234,56'],
   ['numeric', '1,2,3', 'must be a number, as 1234.56 or 1.234,56'],
   ['integer', '1.23,456', 'must be an integer'],
+  ['smallint', '-32768', undefined],
+  ['smallint', '32768', 'must be from -32768 to 32767'],
+  ['bigint', '-9223372036854775809', 'must be from -9223372036854775808 to 9223372036854775807'],
+  ['numeric(20,2)', '999999999999999999.99', undefined],
+  ['numeric(4,1)', '-1000', 'must be from -999.9 to 999.9'],
+  ['numeric(4,0)', '10000', 'must be from -9999 to 9999'],
+  ['numeric(2,3)', '0.099', undefined],
+  ['numeric', '99999999999999999999', undefined],
 ])('%s takes %s: %s', (type, text, message) => {
   const problem = checkValue(text, column('x', type));
   expect(typeof problem === 'object' ? problem.en : problem).toBe(message);

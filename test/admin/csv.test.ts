@@ -4,9 +4,13 @@ import { decode, findDelimiter, readRecords } from '../../src/admin/csv.ts';
 type Options = { readonly encoding?: string; readonly delimiter?: string };
 
 function read(content: string | Uint8Array, { encoding = 'utf-8', delimiter }: Options = {}) {
-  const text = decode('file', Buffer.from(content as string), encoding);
+  const text = decode('file', typeof content === 'string' ? Buffer.from(content) : content, encoding);
   return readRecords('file', text, delimiter ?? findDelimiter(text));
 }
+
+test('a file that is too large for a text is refused', () => {
+  expect(() => read(new Uint8Array(2 ** 29))).toThrow('file is larger than 512 MB: split it');
+});
 
 const utf16 = Buffer.from('\ufeffnome\temail\r\nJosé\tj@x.example\r\n', 'utf16le');
 

@@ -109,6 +109,7 @@ describe('bad lines', () => {
     const lines = ['nome;email', 'Ana;ana@x.example', 'Bia', '"Eva; a nova";eva'];
     const { code, errors } = await importing(lines, '--problems', problems);
     expect([code, errors.trim().split('\n').at(-1)]).toEqual([1, again]);
+    expect(statSync(problems).mode & 0o777).toBe(0o600);
     const text = readFileSync(problems, 'utf8');
     expect(text.split('\r\n')).toEqual([
       '\ufeffnome;email;Problems (left out)',
@@ -120,6 +121,8 @@ describe('bad lines', () => {
     const half = text.replace('eva;', 'eva@x.example;');
     const second = await importing(half, '--problems', problems);
     expect(second).toMatchObject({ code: 1, errors: `There is ${problems} already: name a new file\n` });
+    const nowhere = await importing('nome', '--problems', join(root, 'none', 'x.csv'));
+    expect(nowhere).toEqual(failed(`There is no folder ${join(root, 'none')}`));
     rmSync(problems);
     await importing(half, '--problems', problems);
     expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
@@ -142,13 +145,15 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain('\r\nJosé,x,1,');
   });
 
-  test('by the rules of the document or of SQL undo the thousands before them', async () => {
+  test('by the rules of the document or of SQL undo the thousands before them', async ({ onTestFinished }) => {
     const good = Array.from({ length: 2_600 }, (_, index) => `${index},${index},`);
-    const lines = [...good, '1,99999999999,', ...good.map((line) => `a${line}`), '1,1,ontem'];
+    await rows('alter table private.anamnese_secoes add constraint sql_only check (ordem <> 9999)');
+    onTestFinished(async () => void (await rows('alter table private.anamnese_secoes drop constraint sql_only')));
+    const lines = [...good, '1,9999,', ...good.map((line) => `a${line}`), '1,1,ontem'];
     expect(await importInto('anamnese_secoes', ['titulo,ordem,ativo', ...lines])).toEqual(
       refused(
         'bad lines: 2 of 5202',
-        'line 2602: value "99999999999" is out of range for type integer',
+        'line 2602: ordem "9999": must satisfy (ordem <> 9999)',
         'line 5203: ativo "ontem": must be true or false, sim or não, or ativo or inativo',
       ),
     );
@@ -157,11 +162,12 @@ describe('bad lines', () => {
 });
 
 describe('a file', () => {
-  test('that there is none, or that is a folder, is refused', async () => {
+  test('that there is none, or that is a folder or a device, is refused', async () => {
     const none = join(root, 'none.csv');
     const open = (path: string) => admin(['import', 'alunos', path, '--tenant', tenant]);
     expect(await open(none)).toEqual(failed(`There is no file ${none}`));
-    expect(await open(root)).toEqual(failed(`${root} is a folder: expected a CSV file`));
+    for (const path of [root, '/dev/zero'])
+      expect(await open(path)).toEqual(failed(`${path} is a folder or a device: expected a CSV file`));
   });
 
   test('with a header alone has no lines, which is said', async () => {
