@@ -1,6 +1,6 @@
 // Exports a tenant's data to a folder of CSV files that can be imported again.
 
-import { existsSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import pg from 'pg';
@@ -23,7 +23,8 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
   const path = toPath(folder);
   // An interrupted export leaves it under this name, so that its part of the data is not imported as all.
   const part = `${path}.part`;
-  const existing = [path, part].find(existsSync);
+  const isEmpty = existsSync(path) && readdirSync(path).length === 0;
+  const existing = (isEmpty ? [part] : [path, part]).find(existsSync);
   if (existing) throw new CommandError(t`There is ${existing} already: nothing was exported`);
   const counts: [string, number][] = [];
   try {

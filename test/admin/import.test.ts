@@ -562,17 +562,19 @@ describe('an export', () => {
   });
 
   test('has its name when it is complete, and leaves nothing after a failure', async () => {
-    const folder = join(root, 'locked');
+    const folder = mkdtempSync(join(root, 'locked'));
     await asAdmin(database().adminUrl, async (db) => {
       await db.query('begin; lock table private.treinos');
       const exported = exporting(folder);
       await waitForBlocked(database().adminUrl, 1);
-      expect([existsSync(folder), existsSync(`${folder}.part`)]).toEqual([false, true]);
+      expect([readdirSync(folder), existsSync(`${folder}.part`)]).toEqual([[], true]);
       const cancel = 'select pg_cancel_backend(pid) from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0';
       await rows(cancel);
       expect((await exported).code).toBe(1);
     });
-    expect(readdirSync(root).filter((name) => name.startsWith('locked'))).toEqual([]);
+    expect([readdirSync(folder), existsSync(`${folder}.part`)]).toEqual([[], false]);
+    expect((await exporting(folder)).code).toBe(0);
+    expect([statSync(folder).mode & 0o777, readdirSync(folder).length]).toEqual([0o700, 7]);
   });
 
   test('with a bad file is not imported in part', async () => {
