@@ -151,17 +151,25 @@ export function openUsage(options: UsageOptions): Usage {
     }
   }
 
-  function askAndAdmit(key: string): Promise<Admission | undefined> {
+  /** Asks for the limits of a key, once for all calls that need them meanwhile. */
+  function askOnce(key: string): Promise<void> {
     const asked = learning.get(key) ?? ask(key);
     learning.set(key, asked);
-    return asked.then(() => admit(key));
+    return asked;
   }
 
   function admit(key: string): Promise<Admission | undefined> | undefined {
     const account = accounts.get(key);
-    // A key without calls was in no batch, and its limits may have changed. The answers for a busy one are at most this old.
-    if (account && !isFailing && now() - account.askedAt > 2 * recordEveryMs) return askAndAdmit(key);
-    return account?.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
+    return account?.isLimited ? admitTo(account, key) : undefined;
+  }
+
+  async function admitTo(account: Account, key: string): Promise<Admission | undefined> {
+    const admission = await account.admit(readCalendar(), takeToken);
+    // A key without calls was in no batch: its limits may be higher by now. The answers for a busy one are at most this old.
+    const isOld = !isFailing && now() - account.askedAt > 2 * recordEveryMs;
+    if (admission.retryAfter === undefined || !isOld) return admission;
+    await askOnce(key);
+    return account.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
   const isFull = ({ keys, rows }: Pick<Batch, 'keys' | 'rows'>) => keys.length === maxKeys || rows.length >= MAX_BATCH;
@@ -228,7 +236,7 @@ export function openUsage(options: UsageOptions): Usage {
 
   return {
     // accounts.has would not mark the key as recently used.
-    learn: (key) => (accounts.get(key) ? undefined : askAndAdmit(key)),
+    learn: (key) => (accounts.get(key) ? undefined : askOnce(key).then(() => admit(key))),
     admit,
     request: ({ operation, key, status, isAdmitted = false }) => {
       const account = key === undefined ? undefined : accounts.peek(key);
