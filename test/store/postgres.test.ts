@@ -132,6 +132,19 @@ describe('postgres', () => {
     await setAll('default', 'default');
   });
 
+  test.each([
+    ['timezone', 'America/Sao_Paulo'],
+    ['datestyle', 'German, DMY'],
+  ])('a function that sets %s for its session changes no answer of another call', async (setting, value) => {
+    await start(openers.postgres(1));
+    const set = `true from set_config('${setting}', '${value}', false)`;
+    await database.query(SQL.replace('create', 'create or replace').replace('true from pg_sleep(p_segundos)', set));
+    const before = await get('/alunos?limit=1');
+    expect((await get('/dormir?segundos=0')).status).toBe(200);
+    expect(await get('/alunos?limit=1')).toEqual(before);
+    await database.query(SQL.replace('create', 'create or replace'));
+  });
+
   test('a function that is replaced answers as it is then, also with other columns, whoever writes them as JSON', async () => {
     await start(openers.postgres(3));
     const answers = () => Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=0')));

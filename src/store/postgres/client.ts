@@ -42,6 +42,8 @@ export class Client extends pg.Client {
   declare readonly processID: number;
   declare readonly secretKey: number;
   declare readonly sslNegotiation: string;
+  /** The settings of the session that Postgres reports, while pg reads its messages. */
+  readonly settings = new Map<string, string>();
 
   /** Throws if a TLS file cannot be read. */
   constructor({ sslFiles = {}, mustBind = false, ...config }: ClientConfig) {
@@ -49,6 +51,9 @@ export class Client extends pg.Client {
     super(files.length > 0 ? { ...config, ssl: { ...config.ssl, ...Object.fromEntries(files) } } : config);
     // Without a listener a lost connection would end the process.
     this.on('error', () => {});
+    this.connection.on('parameterStatus', ({ parameterName, parameterValue }) => {
+      this.settings.set(parameterName, parameterValue);
+    });
     guardParser(this.connection as ClientConnection);
     if (mustBind) insistOnBinding(this.connection);
   }

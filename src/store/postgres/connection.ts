@@ -16,11 +16,13 @@ import {
   ERROR_RESPONSE,
   HEADER,
   inBlock,
+  PARAMETER_STATUS,
   READY_FOR_QUERY,
   ROW_DESCRIPTION,
   readColumns,
   readError,
   readRowCount,
+  readSetting,
   readTexts,
   toClose,
   toEnd,
@@ -137,6 +139,9 @@ const IS_DISTRIBUTED = `select from pg_extension where extname = 'citus'`;
 /** The prepared statements are out of date: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
 const UNFIT = /^(0A|26|42)/;
 
+/** The settings on which the texts of values depend. */
+const SETTINGS = ['TimeZone', 'DateStyle', 'IntervalStyle', 'client_encoding'];
+
 /** The maximum number of prepared statements: an operation has one for each set of inputs that clients send. */
 const MAX_PREPARED = 100;
 
@@ -161,6 +166,8 @@ export class Connection {
   });
   /** Messages that close prepared statements; they leave with the next query. */
   #toClose: Uint8Array[] = [];
+  /** The settings that a function has changed for the rest of the session. */
+  readonly #changed = new Set<string>();
   /** The rows of the running query. */
   readonly #rows = new JsonRows();
   /** The replies to what was sent; the first one's query runs. */
@@ -366,6 +373,12 @@ export class Connection {
       }
       case ERROR_RESPONSE:
         this.#takeError(running, readError(bytes, begin + HEADER, end));
+        break;
+      case PARAMETER_STATUS: {
+        const [name = '', value] = readSetting(bytes, begin + HEADER, end);
+        if (this.#client.settings.get(name) === value) this.#changed.delete(name);
+        else if (SETTINGS.includes(name)) this.#changed.add(name);
+      }
     }
   }
 
@@ -402,6 +415,8 @@ export class Connection {
     // A pooler or proxy has lost messages.
     if (!reply.error && !(reply.isComplete && reply.columns)) throw new Error('an answer is incomplete');
     this.#replies.shift();
+    // Otherwise the next answers, of any tenant, would have other texts.
+    if (this.#changed.size > 0) this.isRetired = true;
     this.usedAt = performance.now();
     if (isOutdated(reply)) this.#prepareAgain(reply);
     else if (!reply.isTakenBack) this.#settle(reply);

@@ -10,6 +10,7 @@ export const HEADER = 5;
 export const COMMAND_COMPLETE = 0x43;
 export const DATA_ROW = 0x44;
 export const ERROR_RESPONSE = 0x45;
+export const PARAMETER_STATUS = 0x53;
 export const ROW_DESCRIPTION = 0x54;
 export const READY_FOR_QUERY = 0x5a;
 
@@ -53,6 +54,11 @@ export function toEnd(bytes: Buffer, begin: number): number {
 export function readRowCount(bytes: Buffer, begin: number, end: number): number | undefined {
   const digits = bytes.lastIndexOf(0x20, end) + 1;
   return digits > begin ? Number(bytes.toString('latin1', digits, end - 1)) : undefined;
+}
+
+/** The name and the new value of a setting in a ParameterStatus; `begin` is behind the header. */
+export function readSetting(bytes: Buffer, begin: number, end: number): string[] {
+  return bytes.toString('utf8', begin, end - 1).split('\0');
 }
 
 /** The values of a DataRow in text format; `begin` is behind the header. */
