@@ -139,7 +139,10 @@ export function adviseOn(schema: Schema, { type, labels }: Type): string {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }
   if (type.startsWith('record')) return ', which is written as an object: return jsonb';
-  if (type === 'bytea') return ", which is written as hexadecimal digits: return encode(…, 'base64')";
+  if (type === 'bytea') {
+    // Postgres breaks the line after every 76 characters, and RFC 4648 (3.1) forbids line feeds.
+    return ", which is written as hexadecimal digits: return translate(encode(…, 'base64'), E'\\n', '')";
+  }
   if (type === 'interval' || type === 'time with time zone') {
     return ', which is not written in this format: declare no format';
   }

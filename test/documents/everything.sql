@@ -41,8 +41,8 @@ create function public.tipos(
 ) language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
 begin
   perform private.verify_key(p_api_key, 'tipos');
-  return query select p_situacao, p_hora, p_quando, extract(epoch from p_duracao)::text, p_ip, encode(p_arquivo, 'base64'), p_cores,
-    p_livre, p_escolha, p_nota;
+  return query select p_situacao, p_hora, p_quando, extract(epoch from p_duracao)::text, p_ip,
+    translate(encode(p_arquivo, 'base64'), E'\n', ''), p_cores, p_livre, p_escolha, p_nota;
 end $$;
 select private.publish('public.tipos');
 
