@@ -76,7 +76,9 @@ select coalesce(json_agg(json_build_object(
          'volatility', case p.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
          'raises', (
            select coalesce(json_agg(distinct m.code[1]::integer), '[]')
-             from regexp_matches(p.prosrc, 'PT(4[0-9][0-9])', 'g') m (code)),
+             -- Without comments: a quoted text may have their signs.
+             from regexp_replace(p.prosrc, $re$('[^']*')|--[^\\n]*|/\\*([^*]|\\*+[^*/])*\\*+/$re$, '\\1', 'g') s (code),
+                  regexp_matches(s.code, 'PT(4[0-9][0-9])', 'g') m (code)),
          'constraints', (select names from violable),
          'result', json_build_object(
            'type', (select written from type where oid = p.prorettype),

@@ -220,7 +220,11 @@ test.each<[what: string, sql: string, finding: string | RegExp | undefined, edit
   ]),
   [
     'a response for a status that is raised',
-    changed({}).replace('begin end', `begin raise sqlstate 'PT401'; raise sqlstate 'PT404'; end`),
+    changed({}).replace(
+      'begin end',
+      `begin /* PT410, ** isn't raised ***/ raise sqlstate 'PT401'; -- nor is PT409
+       perform '/* -- ''';  raise sqlstate 'PT404'; end`,
+    ),
     'there is no response 404; it raises PT404, which would be a 502 (an addition)',
   ],
 ])('a list needs %s', async (_what, sql, finding, edit) => {
