@@ -253,6 +253,18 @@ export const catalogChecks: readonly Check[] = [
                                      else 'tenant_id, \\w+\\) REFERENCES private.\\w+\\(tenant_id, id\\)' end))`,
       ),
   },
+  {
+    name: 'no reference clears the tenant',
+    find: (db) =>
+      column(
+        db,
+        `select format('%s of %s clears tenant_id: write on delete set null (COLUMN)', k.conname, k.conrelid::regclass)
+           from pg_constraint k join pg_attribute t on t.attrelid = k.conrelid and t.attname = 'tenant_id'
+          where k.connamespace = 'private'::regnamespace and k.contype = 'f'
+            and (k.confupdtype in ('n', 'd')
+                 or k.confdeltype in ('n', 'd') and t.attnum = any (coalesce(k.confdelsetcols, k.conkey)))`,
+      ),
+  },
 ];
 
 function isolationOf(table: string): string {

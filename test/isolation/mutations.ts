@@ -96,7 +96,9 @@ async function dropKeys(db: Db): Promise<Mutation[]> {
        from pg_constraint
       where connamespace = 'private'::regnamespace and contype in ('p', 'f') order by 1`,
   );
-  return keys.map(({ sql }) => change(sql));
+  const clearing = `alter table private.treinos add foreign key (tenant_id, personal_id)
+    references private.personais (tenant_id, id) on delete set null`;
+  return [...keys.map(({ sql }) => change(sql)), change(clearing)];
 }
 
 async function changeRoles(db: Db): Promise<Mutation[]> {
