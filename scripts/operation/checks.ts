@@ -22,10 +22,11 @@ export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum
   bigint: ['int64', ...EXACT],
 };
 
-/** The condition of a check; in a domain's, replaces VALUE by the column. */
+/** The condition of a check with names as they are, such as desc for "desc"; in a domain's, replaces VALUE by the column. */
 function expressionOf({ columns, definition }: Check): string {
   const expression = definition.replace(/^CHECK \((.*)\)( NOT VALID)?$/s, '$1');
-  return expression.replace(/\bVALUE\b(?=(?:[^']*'[^']*')*[^']*$)/g, columns[0] ?? '');
+  const named = expression.replace(/('(?:[^']|'')*')|"(\w+)"/g, '$1$2');
+  return named.replace(/\bVALUE\b(?=(?:[^']*'[^']*')*[^']*$)/g, columns[0] ?? '');
 }
 
 /** The condition of a check as a text for clients. */

@@ -154,7 +154,8 @@ function readInputs(document: Document, { arguments: args, name }: Found, path: 
       reads && component && component in document.components.schemas
         ? referTo('schemas', component)
         : describeType(type, labels, document.openapi);
-    if (!argument.startsWith('p_') || schema === undefined) {
+    if (!argument.startsWith('p_')) return `${argument} of public.${name} must begin with p_: rename it in a migration`;
+    if (schema === undefined) {
       return `${argument} of public.${name} is ${type}, and only you know what is in it: write the operation by hand`;
     }
     if (path.includes(`{${plain}}`)) return { name: plain, in: 'path', isRequired: true, schema };
@@ -207,11 +208,15 @@ function describeOther(type: string, values: readonly unknown[]): Node {
 /** The statuses that the function raises, and a 404 for unknown ids in the path. */
 function describeRaised({ raises = [], source }: Found, inputs: readonly Input[]): Node {
   const ids = inputs.filter((input) => input.in === 'path' && input.schema.format === 'uuid').map(({ name }) => name);
+  const code = source.replace(/('(?:[^']|'')*')|--.*|\/\*[\s\S]*?\*\//g, '$1');
   const statuses = new Set([...raises, ...(ids.length > 0 ? [404] : [])]);
   const refusals = [...statuses.difference(COMMON)].map((status) => {
-    const [, message = 'Not found'] = new RegExp(`PT${status}'[^;]*?message = '([^']+)'`).exec(source) ?? [];
+    const [, quoted] = new RegExp(`PT${status}'[^;]*?message = '((?:[^']|'')+)'`).exec(code) ?? [];
+    const message = quoted?.replaceAll("''", "'");
     if (status === 404 && ids.length > 0) return [status, toNotFound(ids, message)];
-    return [status, toRefusal(message, { [`raised${status}`]: { value: { error: message } } })];
+    // Only the author knows a text that is computed.
+    const examples = message === undefined ? undefined : { [`raised${status}`]: { value: { error: message } } };
+    return [status, toRefusal(message ?? 'Refused', examples)];
   });
   return Object.fromEntries(refusals);
 }

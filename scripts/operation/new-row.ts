@@ -39,6 +39,14 @@ export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: re
   return made;
 }
 
+/** The first row that a unique constraint refuses a second time; undefined for none. */
+export async function findTaken(db: pg.Client, subject: Subject, all: readonly Row[]): Promise<Row | undefined> {
+  for (const row of all) {
+    if (TAKEN.includes((await tryInsert(db, subject, row))?.code ?? '')) return row;
+  }
+  return undefined;
+}
+
 /** Changes a row in one of some columns, so that it violates neither their unique constraint nor a check; undefined if none is found. */
 async function findChange(
   db: pg.Client,

@@ -19,7 +19,7 @@ import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
 import { CHECK_DEFERRED, createStatementWriter, toResult } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
-import { makeNew, type Row } from './new-row.ts';
+import { findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, readDocument, type Sample } from './yaml.ts';
@@ -127,7 +127,14 @@ async function chooseSamples(
   const first = need(all[0], 'whichever it is');
   const created = kinds.includes('create') ? await makeNew(db, subject, first, all) : undefined;
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
-  const taken = uniques.length === 0 ? [] : [{ name: 'taken', status: 409, parameters: {}, body: body(first) }];
+  const makeTaken = async () => {
+    const repeated = await findTaken(db, subject, all);
+    const keys = uniques.map(({ name }) => name).join(' or ');
+    const row = need(repeated, `that ${keys} keeps from being repeated: without null in the columns of that`);
+    return [{ name: 'taken', status: 409, parameters: {}, body: body(row) }];
+  };
+  const writes = kinds.includes('create') || kinds.includes('update');
+  const taken = writes && uniques.length > 0 ? await makeTaken() : [];
   const makers: Record<Kind, () => Sample[]> = {
     list: () => [
       { name: 'firstPage', status: 200, parameters: { limit: 2 } },
@@ -145,17 +152,14 @@ async function chooseSamples(
         status: 201,
         parameters: { [KEY]: `${names.create.operation}-example` },
         body: body(created ?? first),
+        expected: created ?? first,
       },
       ...taken,
     ],
     update: () => {
       const row = need(changed?.row, 'besides the first two, which no example shows yet');
-      const sample = {
-        name: 'changed',
-        status: 200,
-        parameters: { id: row.id },
-        body: body(change(subject, row, all)),
-      };
+      const expected = change(subject, row, all);
+      const sample = { name: 'changed', status: 200, parameters: { id: row.id }, body: body(expected), expected };
       return [sample, ...taken.map((one) => ({ ...one, parameters: { id: row.id } }))];
     },
     delete: () => {
@@ -225,7 +229,7 @@ async function fillIn(
       const { status, body, cause } = answered;
       if (status !== sample.status) {
         throw new RefusedError(
-          `${id} would answer its example ${sample.name} with ${status}, and not ${sample.status}: ${cause}`,
+          `${id} would answer its example ${sample.name} with ${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`,
         );
       }
       values.set(sample, body);

@@ -62,6 +62,8 @@ export type Request = {
 /** Describes the operations to write. Throws RefusedError for a table or column that they cannot serve. */
 export function readSubject(document: OpenAPIV3.Document, found: Table, request: Request): Subject {
   const { kinds, singular, objects = [] } = request;
+  const unknown = objects.find((name) => !found.columns.some((one) => one.name === name && /^jsonb?$/.test(one.base)));
+  if (unknown) throw new RefusedError(`--object ${unknown}: private.${found.name} has no such column of JSON`);
   const describeObject = (column: Column): Column =>
     objects.includes(column.name) && /^jsonb?$/.test(column.base) ? { ...column, schema: { type: 'object' } } : column;
   const table = { ...found, columns: found.columns.map(describeObject) };
@@ -69,6 +71,8 @@ export function readSubject(document: OpenAPIV3.Document, found: Table, request:
   if (!one) {
     throw new RefusedError(`the singular of ${table.name} is unknown: give it with --singular`);
   }
+  const unfit = [table.name, one].find((name) => !NAME.test(name));
+  if (unfit) throw new RefusedError(`${unfit} cannot be in the name of a function: use a-z, 0-9 and _`);
   const names = mapKinds((kind) => {
     const name = `${VERBS[kind]}_${kind === 'list' ? table.name : one}`;
     return { function: name, operation: toCamel(name) };
@@ -132,6 +136,10 @@ function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
   }
   for (const column of columns) reasons.push(...findUnfit(column, name));
   if (kinds.includes('create') || kinds.includes('update')) {
+    for (const index of [...table.indexes, ...table.uniques.map((unique) => unique.columns)]) {
+      const texts = written.filter((one) => index.includes(one.name) && (one.schema.maxLength ?? 0) > MAX_INDEXED);
+      reasons.push(...texts.map((column) => describeIndexed(column, name)));
+    }
     // The functions read the records of the table, which only row security limits to the tenant a second time.
     const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.table] : []));
     reasons.push(...[...new Set(open)].map(describeOpenTable));
@@ -158,14 +166,23 @@ function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
   if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
 }
 
+/** The maximum length of an indexed text: an entry of an index has less than 2704 bytes, and a character up to 4. */
+const MAX_INDEXED = 600;
+
+function describeIndexed({ name, identifier, schema }: Column, table: string): string {
+  const check = `check (char_length(${identifier}) <= ${MAX_INDEXED})`;
+  return `${name} of ${table} is in an index, which takes no text of ${schema.maxLength} characters: add a constraint in a migration, such as ${check}, or drop the index`;
+}
+
 /** The parameters of pages. */
 const PAGE = ['limit', 'offset', 'after'];
+const NAME = /^[a-z_][a-z0-9_]*$/;
 /** Names that functions give to their arguments and variables. */
 const TAKEN = /^(p_.*|v_(tenant|after|first|record|constraint))$/;
 
 /** Why a column cannot be served; empty if it can. */
-function findUnfit({ name, type, schema, base }: Column, table: string): string[] {
-  if (!/^[a-z_][a-z0-9_]*$/.test(name) || TAKEN.test(name)) {
+function findUnfit({ name, identifier, type, schema, base }: Column, table: string): string[] {
+  if (!NAME.test(name) || TAKEN.test(name)) {
     return [`${name} of ${table} cannot be the name of a field, or is one of a function's own: rename the column`];
   }
   if (/^jsonb?$/.test(base) && schema.type === undefined) {
@@ -178,8 +195,16 @@ function findUnfit({ name, type, schema, base }: Column, table: string): string[
   }
   if (schema.type === 'string' && schema.maxLength === undefined && !schema.enum) {
     return [
-      `${name} of ${table} has no limit: add a constraint in a migration, such as check (char_length(${name}) <= 255)`,
+      `${name} of ${table} has no limit: add a constraint in a migration, such as check (char_length(${identifier}) <= 255)`,
     ];
+  }
+  const number: Column['schema'] = schema.items ?? schema;
+  const { minimum, maximum, exclusiveMinimum = minimum, exclusiveMaximum = maximum } = number;
+  if (number.type === 'number' && (exclusiveMinimum === undefined || exclusiveMaximum === undefined)) {
+    const remedy = schema.items
+      ? 'declare a precision in a migration, as in numeric(8, 2)[]'
+      : `add a constraint in a migration, such as check (${identifier} between 0 and 500)`;
+    return [`${name} of ${table} has no bounds: ${remedy}`];
   }
   return [];
 }
@@ -211,11 +236,11 @@ function readNoun({ comment, name }: Table, one: string): Subject['noun'] {
   const [, many = name.replaceAll('_', ' ')] = /^(.+?) of (?:a|the) tenant/.exec(comment ?? '') ?? [];
   const plural = many.charAt(0).toLowerCase() + many.slice(1);
   const singular =
-    many === name.replaceAll('_', ' ')
+    plural === name.replaceAll('_', ' ')
       ? one.replaceAll('_', ' ')
       : plural
           .replace(/ies$/, 'y')
-          .replace(/(s|x|ch|sh)es$/, '$1')
+          .replace(/(ss|x|ch|sh)es$/, '$1')
           .replace(/(?<!s)s$/, '');
   return { one: `${/^[aeiou]/.test(singular) ? 'an' : 'a'} ${singular}`, many: plural };
 }

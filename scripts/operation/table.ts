@@ -68,6 +68,8 @@ type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
 type ForeignKey = Key & Reference & { readonly targets: readonly string[] };
 type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques' | 'incoming' | 'granted'> & {
   readonly isIsolated: boolean;
+  /** Foreign keys from or to the table that would clear tenant_id. */
+  readonly clearing: readonly Key[];
   readonly key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
   readonly checks: readonly Check[];
@@ -87,6 +89,14 @@ select json_build_object(
   'comment', obj_description(t.oid, 'pg_class'),
   'isIsolated', ${ISOLATED('t.oid')},
   'key', (select ${NAMES('k.conkey', 't.oid')} from pg_constraint k where k.conrelid = t.oid and k.contype = 'p'),
+  'clearing', (
+    select coalesce(json_agg(json_build_object(
+             'name', k.conname, 'table', k.conrelid::regclass, 'columns', ${NAMES('k.conkey', 'k.conrelid')})), '[]')
+      from pg_constraint k
+      join pg_attribute a on a.attrelid = k.conrelid and a.attname = 'tenant_id'
+     where k.contype = 'f' and t.oid in (k.conrelid, k.confrelid)
+       -- Without a list of columns, an action clears all of them.
+       and (k.confupdtype in ('n', 'd') or k.confdeltype in ('n', 'd') and a.attnum = any (coalesce(k.confdelsetcols, k.conkey)))),
   'columns', (
     select json_agg(json_build_object(
              'name', a.attname, 'identifier', quote_ident(a.attname),
@@ -177,6 +187,8 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`,
     );
   }
+  const [clearing] = catalog.clearing;
+  if (clearing) throw new RefusedError(describeClearing(clearing));
   const readings = catalog.checks.map((check) => {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
     return { check, ...readCheck(check, base) };
@@ -194,8 +206,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       return {
         ...column,
         schema: toSchema(column, meet(rules)),
-        // A default that calls a function gives generated values.
-        isGenerated: column.isGenerated || /\w\(|^CURRENT_/.test(column.default ?? ''),
+        isGenerated: column.isGenerated || /[a-z]/i.test((column.default ?? '').replace(CONSTANT, '')),
         ...(reference ? { reference } : {}),
       };
     }),
@@ -215,11 +226,20 @@ export function describeOpenTable(table: string): string {
   return `${table} has no row security: add select private.isolate('${table}'); to its migration (supabase/README.md, "Add a table")`;
 }
 
+/** How to correct a foreign key whose action sets tenant_id too, which is never null: Postgres refuses each deletion. */
+function describeClearing({ name, table, columns }: Key): string {
+  const [column = 'the_column'] = columns.filter((one) => one !== 'tenant_id');
+  return `${name} of ${table} would clear tenant_id too, and so refuses every deletion: create it with the column alone, as in on delete set null (${column})`;
+}
+
 /** How to correct the primary key of a table. */
 function describeKey(table: string, id: CatalogColumn | undefined): string {
   const rename = id ? `alter table private.${table} rename column id to numero; ` : '';
   return `the primary key of private.${table} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${table} drop constraint if exists ${table}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
 }
+
+/** Texts, types and constants in a default, as in private.find_rows: where more words are left, it computes another value each time. */
+const CONSTANT = /e?'(''|[^'])*'|::[\w ."]+(\([\d,]+\))?(\[\])*|\b(true|false|null|array)\b/gi;
 
 const FORMATS: Readonly<Record<string, readonly [format: string, maxLength: number]>> = {
   uuid: ['uuid', 36],

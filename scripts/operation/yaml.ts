@@ -1,5 +1,6 @@
 // Writes the YAML of operations into the document. The rest of the file does not change by a byte.
 
+import { isDeepStrictEqual } from 'node:util';
 import { isCollection, parse, parseDocument, stringify } from 'yaml';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
@@ -11,6 +12,8 @@ export type Sample = {
   readonly status: number;
   readonly parameters: Readonly<Record<string, string | number | boolean>>;
   readonly body?: Readonly<Record<string, unknown>>;
+  /** The record as the request leaves it, unless a trigger changes more. */
+  readonly expected?: Readonly<Record<string, unknown>>;
 };
 
 /** Gives the answer of a sample; null if it is not known yet. */
@@ -90,7 +93,7 @@ export function readDocument(text: string): Document {
   return { openapi, paths, tags, components: found, key };
 }
 
-type Content = { readonly schema: Node; readonly examples: Node };
+type Content = { readonly schema: Node; readonly examples: Node | undefined };
 
 /** An operation to write. */
 export type Draft = {
@@ -141,7 +144,7 @@ export function addOperation(text: string, draft: Draft): string {
       : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
   const { tags } = readDocument(text);
   if (tags.some(({ name }) => name === tag.name)) return edited;
-  const entry = `- name: ${tag.name}\n  description: ${tag.description}\n`;
+  const entry = `- name: ${tag.name}\n  ${write('description', tag.description)}`;
   return tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
 }
 
@@ -216,7 +219,7 @@ function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample
 }
 
 /** A refusal that an operation declares by itself. */
-export function toRefusal(description: string, examples: Node): Node {
+export function toRefusal(description: string, examples: Node | undefined): Node {
   const schema = referTo('schemas', 'Error');
   return { description, headers: refer(HEADERS), ...toContent({ schema, examples }) };
 }
@@ -290,14 +293,18 @@ function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples
 
 /** Response examples: the answers, and for refusals how the requests differ. */
 function showAnswers({ columns, written }: Subject, samples: readonly Sample[], answers: Answers): Node {
-  const generated = columns.filter((column) => !written.includes(column)).map(({ name }) => name);
   const examples = samples.map((sample) => {
-    const { name, status, parameters, body } = sample;
+    const { name, status, parameters, body, expected = {} } = sample;
+    const value = answers(sample);
+    const isChanged = (column: Column) =>
+      column.name in expected && !isDeepStrictEqual(expected[column.name], (value as Node | null)?.[column.name]);
+    const isNew = (column: Column) => status === 201 && !written.includes(column);
+    const generated = columns.filter((one) => isNew(one) || (isChanged(one) && !one.isComputed));
     const request = { store: 'demo', path: 'id' in parameters ? parameters : undefined, body };
     const example = {
-      'x-generated': status === 201 ? generated : undefined,
+      'x-generated': generated.length > 0 ? generated.map(({ name }) => name) : undefined,
       'x-request': status < 300 ? undefined : request,
-      value: answers(sample),
+      value,
     };
     return [name, example];
   });
@@ -370,7 +377,7 @@ const STYLE = { lineWidth: 0, singleQuote: true, flowCollectionPadding: false, c
 function write(name: string, value: unknown): string {
   if (value === undefined) return '';
   const key = stringify(name, STYLE).trim();
-  if (typeof value === 'string') return `${key}: ${stringify(value, STYLE)}`;
+  if (typeof value === 'string' && !value.includes('\n')) return `${key}: ${stringify(value, STYLE)}`;
   const line = `${key}: ${flow(value)}`;
   if (line.length <= WIDTH || typeof value !== 'object' || value === null) return `${line}\n`;
   const block = (node: object) =>
@@ -389,6 +396,7 @@ function flow(value: unknown): string {
     const entries = Object.entries(value).filter(([, one]) => one !== undefined);
     return entries.length === 0 ? '{}' : `{ ${entries.map(([name, one]) => `${name}: ${flow(one)}`).join(', ')} }`;
   }
+  if (typeof value === 'string' && value.includes('\n')) return JSON.stringify(value);
   return stringify([value], { ...STYLE, collectionStyle: 'flow' })
     .trim()
     .slice(1, -1);

@@ -62,7 +62,7 @@ ${createTable(
   serie integer generated always as identity,
   fim timestamptz not null,
   constraint aulas_fim check (fim > inicio),
-  peso double precision,
+  peso double precision check (peso between 0 and 500),
   inicio timestamptz not null,
   dia date not null default current_date,
   hora time,
@@ -109,13 +109,20 @@ ${createTable(
   apelido text check (octet_length(apelido) <= 50 and trim(apelido) <> ''),
   sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$'),
   nota integer check (nota > 1.5 and nota < 9.5),
+  "user" text default 'Aluno(a)' check (char_length("user") <= 30),
+  "desc" text check ("desc" ~ '^[a-z]{2}$'),
+  saldo numeric(10, 2) not null default 0::numeric(10, 2),
+  senha text default md5('Aluno') check (char_length(senha) <= 32),
   faltas integer check (faltas >= -0.5 and faltas <= 2.5),
-  media numeric(3, 1) check (media > 1.5 and media <= 9.5)`,
+  media numeric(3, 1) check (media > 1.5 and media <= 9.5),
+  unique (tenant_id, cnpj)`,
 )}
 `;
 const CODE_ROWS = `
 insert into private.cadastros (tenant_id, id, uf, cpf)
 values ('${AURORA}', 'ab000000-0000-4000-8000-000000000001', 'SP', '12345678901');
+insert into private.cadastros (tenant_id, id, uf, cpf, cnpj)
+values ('${AURORA}', 'ab000000-0000-4000-8000-000000000002', 'SP', '12345678901', '12345678000199');
 `;
 
 /** Tables whose new rows need other values: a join table that is unique over its references, texts of a form, and dates. */
@@ -137,7 +144,13 @@ ${createTable(
   unique (tenant_id, preco)`,
 )}
 ${createTable('fichas', 'plano_id uuid not null, unique (tenant_id, plano_id)')}
-${createTable('etapas', 'etapa_anterior_id uuid')}
+${createTable('etapas', 'etapa_anterior_id uuid, atualizado_em timestamptz not null default now()')}
+comment on table private.etapas is 'Steps: those of a tenant';
+comment on column private.etapas.etapa_anterior_id is E'The step before:\\n- none: null';
+create function private.tocar() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
+as $$ begin new.atualizado_em = clock_timestamp(); return new; end; $$;
+create trigger tocar before update on private.etapas for each row execute function private.tocar();
+${createTable('apelidos', 'apelido varchar(10), unique (tenant_id, apelido)')}
 alter table private.etapas add foreign key (tenant_id, etapa_anterior_id) references private.etapas (tenant_id, id)
   deferrable initially deferred;
 alter table private.matriculas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
@@ -155,8 +168,9 @@ insert into private.fichas (tenant_id, id, plano_id)
 select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
   from generate_series(1, 2) n;
-insert into private.etapas (tenant_id, id, etapa_anterior_id)
-select '${AURORA}', ('ae000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+insert into private.apelidos (tenant_id, id) values ('${AURORA}', 'af000000-0000-4000-8000-000000000001');
+insert into private.etapas (tenant_id, id, atualizado_em, etapa_anterior_id)
+select '${AURORA}', ('ae000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, '2024-01-01',
        case n when 6 then 'ae000000-0000-4000-8000-000000000005'::uuid end
   from generate_series(1, 6) n;
 `;
@@ -172,6 +186,11 @@ const REFUSED = [
   ),
   createTable('varios', 'v_tenant integer, dados jsonb'),
   createTable('mel'),
+  createTable('pesos', 'peso double precision, "order" numeric, pesos numeric[]'),
+  createTable('nomes', '"group" varchar(2000), unique (tenant_id, "group")'),
+  createTable('titulos') + createTable('socios', 'titulo_id uuid'),
+  'alter table private.socios add foreign key (tenant_id, titulo_id) references private.titulos (tenant_id, id) on delete set null;',
+  createTable('"Armarios"'),
   createTable('cartoes', 'codigo varchar(9) not null unique'),
   createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
@@ -388,9 +407,15 @@ describe('what it writes', () => {
       apelido: { type: 'string', maxLength: 50 },
       sigla: { type: 'string', maxLength: 9 },
       nota: { type: 'integer', format: 'int32', minimum: 2, maximum: 9 },
+      user: { type: 'string', maxLength: 30 },
+      desc: { type: 'string', maxLength: 2, pattern: '^[a-z]{2}$' },
+      saldo: { type: 'number', multipleOf: 0.01, minimum: -99999999.99, maximum: 99999999.99 },
+      senha: { type: 'string', maxLength: 32 },
       faltas: { type: 'integer', format: 'int32', minimum: 0, maximum: 2 },
       media: { type: 'number', multipleOf: 0.1, exclusiveMinimum: 1.5, maximum: 9.5 },
     });
+    // Those whose default is computed.
+    expect(columns.filter(({ isGenerated }) => isGenerated).map(({ name }) => name)).toEqual(['id', 'senha']);
     // What a schema says only in part.
     expect(otherChecks.map(({ text }) => text).sort()).toEqual([
       "(octet_length(apelido) <= 50) AND (TRIM(BOTH FROM apelido) <> '')",
@@ -421,6 +446,13 @@ preco: 500
   test('has an example of a deletion that a reference refuses at the commit', async () => {
     const output = succeed(await run('delete', 'etapas', '--dry-run'));
     expect(output).toContain('inUse:');
+  });
+
+  test('has the comments of columns, and the columns that a trigger sets as generated', async () => {
+    const output = succeed(await run('update', 'etapas', '--dry-run'));
+    expect(output).toContain("description: 'Steps: those'");
+    expect(output).toContain('description: "The step before:\\n- none: null"');
+    expect(output).toContain('x-generated: [atualizado_em]');
   });
 
   test('grants the select on the tables that a new row refers to', async () => {
@@ -454,8 +486,10 @@ declare
   v_tenant constant uuid := private.verify_key(p_api_key, 'contar_gavetas');
 begin
   if p_minimo > 100 then
-    raise sqlstate 'PT409' using message = 'too many';
+    -- Not sqlstate 'PT404' using message = 'none'.
+    raise sqlstate 'PT409' using message = 'that''s too many';
   end if;
+  if p_minimo = 100 then raise sqlstate 'PT403' using message = p_cor; end if;
   return query
     select g.academia_id, count(*)::integer, min(g.apelido)
       from private.gavetas g
@@ -470,6 +504,9 @@ create function public.recusar(p_api_key text) returns integer
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$ begin perform private.verify_key(p_api_key, 'recusar'); raise exception 'no' using errcode = 'PT4' || '18'; end; $$;
 select private.publish('public.recusar');
+create function public.sem_prefixo(p_api_key text, minimo integer) returns integer
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo; end; $$;
 `;
   const path = '/academias/{academia_id}/gavetas';
   beforeAll(() => db.exec(FUNCTION));
@@ -491,8 +528,15 @@ select private.publish('public.recusar');
       },
       { name: 'cor', place: 'query', required: undefined, schema: { type: 'string', maxLength: 255 } },
     ]);
-    const { 200: success, 409: raised } = operation.responses as Record<string, OpenAPIV3.ResponseObject>;
-    expect(raised).toMatchObject({ description: 'too many' });
+    const {
+      200: success,
+      403: other,
+      404: none,
+      409: raised,
+    } = operation.responses as Record<string, OpenAPIV3.ResponseObject>;
+    expect(raised).toMatchObject({ description: "that's too many" });
+    expect(other).toMatchObject({ description: 'Refused' });
+    expect(none).toMatchObject({ description: /no such record/ });
     expect(success?.content?.['application/json']).toMatchObject({
       schema: {
         type: 'array',
@@ -580,6 +624,7 @@ select private.publish('public.recusar');
     'contar_gavetas --with academia_id=x':
       /^the example is no valid request: give other values with --with NAME=VALUE, a list as JSON$/m,
     criar_gaveta: /^p_body of public\.criar_gaveta is jsonb, and only you know what is in it/,
+    sem_prefixo: /^minimo of public\.sem_prefixo must begin with p_: rename it in a migration$/m,
     recusar:
       /^the example gets a 502: recusar declares no response 418, .*: no; correct the function in its migration$/m,
     'listar_alunos --path /alunos': /^the document has GET \/alunos already: listarAlunos; give another/,
@@ -619,6 +664,33 @@ describe('a run that writes nothing', () => {
     });
   });
 
+  test('says that the example of a conflict needs a row without null', async () => {
+    const { code, errors } = await run('create', 'apelidos');
+    expect({ code, errors }).toEqual({
+      code: 1,
+      errors:
+        'an example needs a row of private.apelidos in supabase/seed.sql, of the tenant of wms_demo_aurora, that apelidos_tenant_id_apelido_key keeps from being repeated: without null in the columns of that\n',
+    });
+  });
+
+  test.each([
+    [{ objects: ['nada'] }, '--object nada: private.anamneses has no such column of JSON'],
+    [{ objects: ['status'] }, '--object status: private.anamneses has no such column of JSON'],
+    [{ singular: "x'y" }, "x'y cannot be in the name of a function: use a-z, 0-9 and _"],
+  ])('refuses %j', async (options, reason) => {
+    const table = await readTable(db, 'anamneses');
+    expect(() => readSubject(document, table, { kinds: ['get'], ...options })).toThrow(reason);
+  });
+
+  test.each([
+    ['anamneses', "Anamneses of a tenant's students", 'anamnese', 'an anamnese'],
+    ['despesas', "Expenses of a tenant's gyms", undefined, 'an expense'],
+    ['turmas', "Classes of a tenant's gyms", undefined, 'a class'],
+  ])('names a record of %s, "%s"', async (name, comment, singular, one) => {
+    const table = { ...(await readTable(db, 'planos')), name, comment };
+    expect(readSubject(document, table, { kinds: ['delete'], singular }).noun.one).toBe(one);
+  });
+
   test('refuses demo data whose examples would not hold at the next start', async () => {
     const seed = readFileSync(files.seed, 'utf8');
     appendFileSync(
@@ -635,7 +707,7 @@ describe('a run that writes nothing', () => {
   });
 
   const REASONS: Readonly<Record<string, RegExp>> = {
-    'get nada': /^there is no table private\.nada: expected one of academias, alunos, /,
+    'get nada': /^there is no table private\.nada: expected one of .*academias, alunos, /,
     'list alunos':
       /^the document has GET \/alunos already: listarAlunos\nthe document has an operation with the function listar_alunos already$/,
     'get treinos': /^the schema Treino has id_aluno, and private\.treinos has no such column: write the operation by/,
@@ -651,6 +723,14 @@ describe('a run that writes nothing', () => {
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
     'get cartoes':
       /^cartoes_codigo_key of private\.cartoes is unique without tenant_id, and so tells what another tenant/,
+    'get pesos':
+      /^peso of private\.pesos has no bounds: .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]$/,
+    'create nomes':
+      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or/,
+    'create socios':
+      /^socios_tenant_id_titulo_id_fkey of private\.socios would clear tenant_id too, .* set null \(titulo_id\)$/,
+    'delete titulos': /^socios_tenant_id_titulo_id_fkey of private\.socios would clear tenant_id too, /,
+    'get Armarios': /^Armarios cannot be in the name of a function: use a-z, 0-9 and _$/,
     'get mel': /^the singular of mel is unknown: give it with --singular$/,
   };
 
