@@ -415,13 +415,15 @@ export class Connection {
     // A pooler or proxy has lost messages.
     if (!reply.error && !(reply.isComplete && reply.columns)) throw new Error('an answer is incomplete');
     this.#replies.shift();
-    // Otherwise the next answers, of any tenant, would have other texts.
-    if (this.#changed.size > 0) this.isRetired = true;
     this.usedAt = performance.now();
     if (isOutdated(reply)) this.#prepareAgain(reply);
     else if (!reply.isTakenBack) this.#settle(reply);
     this.#rows.clear();
     this.#endCancellation();
+    if (this.#changed.size === 0) return;
+    // Otherwise the next answers, of any tenant, would have other texts. The reads that were sent already are repeated elsewhere.
+    this.isRetired = true;
+    if (this.#replies.length > 0) throw new Error('a function changed a setting of its session');
   }
 
   #prepareAgain({ name, query, isTakenBack }: Reply): void {
