@@ -257,7 +257,8 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
   for (const item of Object.values(shown.paths)) {
     for (const operation of Object.values(item ?? {})) {
-      if (typeof operation === 'object' && 'responses' in operation) completeExamples(operation, shown);
+      if (typeof operation === 'object' && operation !== null && 'responses' in operation)
+        completeExamples(operation, shown);
     }
   }
   return shown;

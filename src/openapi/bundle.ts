@@ -12,7 +12,7 @@ import {
   splitReference,
   toPointer,
 } from './pointer.ts';
-import { isMap, type Kind, mapChildren, type Node, sectionOf } from './structure.ts';
+import { isExtension, isMap, type Kind, mapChildren, type Node, sectionOf } from './structure.ts';
 
 /** A place in a file. */
 export type Origin = { readonly path: string; readonly place: Place };
@@ -77,7 +77,11 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
       const toPart = (key: string) => ({
         $ref: `${path === from ? '' : value.$ref.split('#')[0]}${toPointer([...place, key])}`,
       });
-      return [name, { ...Object.fromEntries(Object.keys(node ?? {}).map((key) => [key, toPart(key)])), ...own }];
+      const parts = Object.entries(node ?? {}).map(([key, part]) => [
+        key,
+        isExtension(kind, name, key) ? part : toPart(key),
+      ]);
+      return [name, { ...Object.fromEntries(parts), ...own }];
     });
     return Object.fromEntries(entries);
   }

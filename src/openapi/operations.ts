@@ -18,6 +18,7 @@ import {
   isResponseOnly,
   itemsOf,
   MAX_NESTING,
+  pick,
   readProperties,
   type Scalar,
   type Schema,
@@ -185,7 +186,7 @@ function findUnmatchedPaths(paths: readonly string[]): Mistake[] {
 /** Lists the operations of a document, each as a function that reads it, or throws for a reference to nothing. */
 export function listSources(document: OpenAPIV3.Document): (() => DocumentOperation)[] {
   const converters = { request: createConverter('request', document), answer: createConverter('answer', document) };
-  return Object.entries(document.paths ?? {}).flatMap(([path, reference]) => {
+  return Object.entries(withoutExtensions(document.paths ?? {})).flatMap(([path, reference]) => {
     const item = follow(document, reference ?? {});
     const methods = METHODS.filter((method) => item?.[method]);
     return methods.map((method) => () => toSource(document, path, item, method, converters));
@@ -224,8 +225,13 @@ function toSource(
     places: all.map(({ place }) => place),
     parameters: all.map(({ parameter }) => parameter) as never,
     ...(own.requestBody ? { requestBody: resolve(document, 'body', own.requestBody, request) } : {}),
-    responses: responses ?? {},
+    responses: withoutExtensions(responses ?? {}),
   };
+}
+
+/** Paths, or responses, without the extensions beside them. */
+function withoutExtensions<T extends object>(parts: T): T {
+  return pick(parts, (name) => !name.startsWith('x-')) as T;
 }
 
 /** A URL or a header cannot carry null. */

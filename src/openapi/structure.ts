@@ -90,11 +90,17 @@ export function mapChildren(
     if (count === 'one') copy[name] = isList ? value : map(child, value, [name]);
     else if (isList) copy[name] = value.map((part, index) => map(child, part, [name, index]));
     else if (!isReference(value)) {
-      const parts = Object.entries(value).map(([key, part]) => [key, map(child, part, [name, key])]);
-      copy[name] = Object.fromEntries(parts);
+      const toPart = (key: string, part: unknown) =>
+        isExtension(kind, name, key) ? part : map(child, part, [name, key]);
+      copy[name] = Object.fromEntries(Object.entries(value).map(([key, part]) => [key, toPart(key, part)]));
     }
   }
   return copy;
+}
+
+/** Whether a key of a map is an extension: only paths and the responses of an operation may have some beside their parts. */
+export function isExtension(kind: Kind, name: string, key: string): boolean {
+  return key.startsWith('x-') && (name === 'paths' || (kind === 'operation' && name === 'responses'));
 }
 
 /** Copies a part of a document, resolves its references and converts its schemas. Throws for a reference to nothing. */

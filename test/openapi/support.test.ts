@@ -189,6 +189,13 @@ test.each([
     'a variable of a server',
     SMALL.replace('url: /v1', "url: 'https://{host}/{v}', variables: { host: { default: a }, v: { default: v1 } }"),
   ],
+  [
+    'extensions beside paths and responses',
+    SMALL.replace('\ncomponents', "\n  x-paths: { get: { $ref: '#/none' } }\ncomponents").replace(
+      'responses: {',
+      "responses: { x-note: a, x-none: , x-data: { $ref: '#/none', headers: { X-A: {} } },",
+    ),
+  ],
   ['links', SMALL.replace('description: Found,', 'description: Found, links: { self: { operationId: getPet } },')],
 ])('serves %s', async (_what, yaml) => {
   const { operations, match } = await compile(parse(yaml));
