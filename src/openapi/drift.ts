@@ -307,6 +307,10 @@ class Comparison {
       this.#add(['x-rpc'], says, `its owner is ${security.owner}${able}, and not ${OWNER}`);
     }
     if (!security.definer) this.#add(['x-rpc'], says, 'it is not security definer');
+    if (security.isStrict) {
+      const remedy = 'and so verifies no key: declare it called on null input';
+      this.#add(['x-rpc'], says, `it is strict, so Postgres does not run it where an argument is null, ${remedy}`);
+    }
     if (security.path !== PATH) {
       this.#add(['x-rpc'], says, `its search_path is ${security.path ?? 'not set'}, and not ${PATH}`);
     }

@@ -95,6 +95,7 @@ select coalesce(json_agg(json_build_object(
              or o.rolcanlogin and not exists (select from pg_extension where extname = 'citus')
              or exists (select from pg_class where relowner = o.oid and relkind in ('r', 'p')),
            'definer', p.prosecdef,
+           'isStrict', p.proisstrict,
            'path', (select substr(c, length('search_path=') + 1) from unnest(p.proconfig) c where c like 'search_path=%'),
            'executors', (
              select coalesce(json_agg(coalesce(r.rolname, 'public') order by r.rolname), '[]')

@@ -118,6 +118,8 @@ export type DatabaseFunction = {
     /** Whether the owner can log in, owns tables or bypasses row security. */
     readonly ownerIsAble: boolean;
     readonly definer: boolean;
+    /** Whether Postgres answers a call with a null argument by null, without running the function. */
+    readonly isStrict: boolean;
     readonly path: string | null;
     /** The roles other than the owner that may execute it; `public` is everybody. */
     readonly executors: readonly string[];

@@ -313,6 +313,11 @@ test('a write is volatile', async () => {
 
 test.each([
   ['alter function $ security invoker', 'it is not security definer'],
+  [
+    'alter function $ strict',
+    'it is strict, so Postgres does not run it where an argument is null, and so verifies no key: ' +
+      'declare it called on null input',
+  ],
   ['alter function $ reset search_path', 'its search_path is not set, and not pg_catalog, pg_temp'],
   ['alter function $ set search_path = public', 'its search_path is public, and not pg_catalog, pg_temp'],
   [
