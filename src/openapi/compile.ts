@@ -3,7 +3,7 @@
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { _, type Ajv, type CodeKeywordDefinition, type Options, str, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { OpenAPIRouter, OpenAPIValidator } from 'openapi-backend';
+import { OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Locate, type Mistake, openDocument, readApiRoot } from './document.ts';
 import { formats } from './formats.ts';
@@ -102,18 +102,16 @@ function createValidators(
   ajv: Ajv,
 ): ReadonlyMap<string, readonly ValidateFunction[]> {
   const sources = writeRequests([...operations.values()], ajv);
-  // The backend's own router would use the operations as the document has them.
-  const router = new OpenAPIRouter({ definition });
-  router.getOperations = () => sources as never;
   // The backend's own validator also compiles the response schemas, which takes longer than everything else together.
-  const validator = new OpenAPIValidator({ definition, router, lazyCompileValidators: true, customizeAjv: () => ajv });
+  const validator = new OpenAPIValidator({ definition, lazyCompileValidators: true, customizeAjv: () => ajv });
   const validators = new Map<string, readonly ValidateFunction[]>();
   const mistakes: Mistake[] = [];
-  for (const { id, source } of operations.values()) {
+  for (const source of sources) {
+    const { operationId = '', path, method } = source;
     try {
-      validators.set(id, validator.getRequestValidatorsForOperation(id) ?? []);
+      validators.set(operationId, validator.buildRequestValidatorsForOperation(source as never) ?? []);
     } catch (error) {
-      mistakes.push({ text: (error as Error).message, place: ['paths', source.path, source.method] });
+      mistakes.push({ text: (error as Error).message, place: ['paths', path, method] });
     }
   }
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(definition, mistakes));
@@ -186,7 +184,7 @@ export function createAjv(options: Options = {}): Ajv {
   return ajv as unknown as Ajv;
 }
 
-/** Ajv's own divides binary fractions: 19.99 would not be a multiple of 0.01. Doubles hold 15 decimal digits. */
+/** Ajv's own divides binary fractions: 19.99 would not be a multiple of 0.01. Doubles hold 15 decimal digits, and larger integers. */
 const multipleOf: CodeKeywordDefinition = {
   keyword: 'multipleOf',
   type: 'number',
@@ -195,7 +193,13 @@ const multipleOf: CodeKeywordDefinition = {
     message: ({ schemaCode }) => str`must be multiple of ${schemaCode}`,
     params: ({ schemaCode }) => _`{ multipleOf: ${schemaCode} }`,
   },
-  code: (context) => context.fail(_`Number((${context.data} / ${context.schemaCode}).toPrecision(15)) % 1 !== 0`),
+  code: (context) => {
+    const { data, schemaCode } = context;
+    const isExact = _`Number.isInteger(${data}) && Number.isInteger(${schemaCode})`;
+    context.fail(
+      _`(${isExact} ? ${data} % ${schemaCode} : Number((${data} / ${schemaCode}).toPrecision(15)) % 1) !== 0`,
+    );
+  },
 };
 
 /** Ajv's own compares each item with each other one: a body of 100 kB with small objects would take 20 s. */

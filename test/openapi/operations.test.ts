@@ -82,7 +82,7 @@ test.each([
   const { securitySchemes = {} } = document.components ?? {};
   const source = { ...documentOf(jsonBody(schema)), openapi: '3.1.0', components: { securitySchemes } };
   expect(await read(source, '/v1/um', { body: JSON.stringify(value) })).toMatchObject({
-    args: { p_body: value === null ? null : { json: JSON.stringify(value) } },
+    args: { p_body: { json: JSON.stringify(value) } },
   });
 });
 
@@ -150,6 +150,12 @@ test.each(['/academias:contar', '/avaliação', '/a b', '/x.y/~z'])(
     }
   },
 );
+
+test.each(['constructor', '__proto__'])('serves the operationId %s', async (operationId) => {
+  expect(await read(documentOf({ operationId }, '/um', 'get'), '/v1/um?x=1')).toMatchObject({
+    fields: { x: [messages.isNoParameter] },
+  });
+});
 
 test('a store that throws is a 500 without details, and is logged in full', async () => {
   const gateway = await startGateway({ store });
