@@ -199,7 +199,7 @@ export function isAnnotation(name: string): boolean {
 }
 
 /** The entries of an object whose names are wanted. */
-export function pick(schema: Source, isWanted: (name: string) => boolean): Source {
+export function pick(schema: object, isWanted: (name: string) => boolean): Source {
   return Object.fromEntries(Object.entries(schema).filter(([name]) => isWanted(name)));
 }
 
@@ -322,11 +322,13 @@ function unifyBounds(schema: Record<string, unknown>): void {
 }
 
 function boundInteger(schema: Source, use: 'request' | 'answer'): void {
-  const isInt32 = schema.format === 'int32';
-  if (schema.type !== 'integer' || schema.enum !== undefined || (use === 'answer' && !isInt32)) return;
+  const isInteger = [schema.type].flat().includes('integer');
+  // Another part of an allOf may have the type.
+  const isInt32 = schema.format === 'int32' && (isInteger || schema.type === undefined);
+  if (schema.enum !== undefined || !(isInt32 || (isInteger && use === 'request'))) return;
   const [least, greatest] = isInt32 ? INT32 : EXACT;
-  schema.minimum ??= least;
-  schema.maximum ??= greatest;
+  schema.minimum = Math.max(Number(schema.minimum ?? least), least);
+  schema.maximum = Math.min(Number(schema.maximum ?? greatest), greatest);
 }
 
 /** The types of JSON Schema. */
@@ -347,9 +349,8 @@ export function typesOf(schema: Schema, nesting = 0): readonly string[] {
 
 /** The types of JSON that the own keywords of a schema allow. */
 export function readTypes({ type, nullable, enum: values }: Schema): readonly string[] {
-  if (type === undefined) return values ? [...new Set(values.map(typeOf))] : TYPES;
-  const types = [type].flat() as string[];
-  const all = types.includes('number') ? [...types, 'integer'] : types;
+  const types = [type ?? values?.map(typeOf) ?? TYPES].flat() as string[];
+  const all = [...new Set(types.includes('number') ? [...types, 'integer'] : types)];
   return nullable ? [...all, 'null'] : all;
 }
 

@@ -90,6 +90,7 @@ const CASES: Readonly<Record<string, Readonly<Record<string, Row>>>> = parse(`
   a property that every object of JavaScript has:
     [{ required: [valueOf], properties: { constructor: { type: string }, toString: { type: string } } }, { valueOf: 1 }, {}]
   a small multiple: [{ multipleOf: 0.01 }, 0.07, 1e-12]
+  a multiple of 16 digits: [{ multipleOf: 2 }, 9007199254740990, 9007199254740991]
   an integer that readers round: [{ type: integer }, 9007199254740991, 9007199254740992]
 `);
 
@@ -156,6 +157,7 @@ test.each([
   "{ oneOf: [{ type: string }, { minimum: 5, type: integer }, { type: 'null' }] }",
   `{ anyOf: [{ type: string, minLength: 4 }, { ${CAT} }, { ${DOG} }, { type: number, maximum: 5 }] }`,
   '{ anyOf: [{ type: integer, minimum: 5 }, { type: number, maximum: 3 }] }',
+  '{ anyOf: [{ const: 0.5 }, { type: integer, minimum: 1 }] }',
   `{ oneOf: [{ allOf: [{ ${CAT} }, { properties: { kind: { enum: [cat, dog] } } }] }, { ${DOG} }] }`,
   `{ oneOf: [{ required: [kind], type: object, properties: { kind: { const: 1 } } }, { ${DOG} }] }`,
   '{ allOf: [{ type: [string, integer], minimum: 2, enum: [cat, 1, 9] }], maximum: 9, minLength: 2 }',
@@ -251,8 +253,14 @@ test('a property that parts of an allOf declare has what each says', () => {
   });
 });
 
-test.each(['request', 'answer'] as const)('an int32 of a %s has 32 bits, and one error', (use) => {
-  const schema = createConverter(use, { openapi: '3.1.0' })({ type: 'integer', format: 'int32' });
+test.each([
+  ['request', { type: 'integer', format: 'int32' }],
+  ['answer', { type: 'integer', format: 'int32' }],
+  ['request', { $ref: '#/components/schemas/Count', format: 'int32' }],
+  ['answer', { allOf: [{ $ref: '#/components/schemas/Count' }, { format: 'int32' }] }],
+] as const)('an int32 of a %s has 32 bits, and one error: %j', (use, source) => {
+  const document = { openapi: '3.1.0', components: { schemas: { Count: { type: 'integer' } } } };
+  const schema = createConverter(use, document as never)(source);
   const isValid = compileSchema(createAjv(), schema);
   expect([isValid(2 ** 31 - 1), isValid(5e9)]).toEqual([true, false]);
   expect(isValid.errors).toMatchObject([{ keyword: 'maximum' }]);
