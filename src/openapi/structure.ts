@@ -116,6 +116,11 @@ export function isMap(kind: Kind, name: string): boolean {
   return CHILDREN[kind][name]?.[1] === 'map';
 }
 
+/** The names of the properties that are maps in some object. */
+export const MAPS: readonly string[] = Object.values(CHILDREN).flatMap((children) =>
+  Object.keys(children).filter((name) => children[name]?.[1] === 'map'),
+);
+
 /** The section of the components for a kind of object; undefined if not every version has one. */
 export function sectionOf(kind: Kind): string | undefined {
   const [section] = Object.entries(CHILDREN.components).find(([, [child]]) => child === kind) ?? [];

@@ -6,6 +6,7 @@ import { basename, dirname, join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { isJsonObject } from '../store/store.ts';
 import { DocumentError, type Mistake, parseText, readText } from './document.ts';
+import { MAPS } from './structure.ts';
 
 /** Portuguese texts by English text. */
 export type Translations = ReadonlyMap<string, string>;
@@ -89,11 +90,11 @@ export function translateTexts(
     if (!isJsonObject(node)) return node;
     return Object.fromEntries(
       Object.entries(node).map(([name, part]) => {
-        // The properties of a schema may have any name.
+        // The parts of a map, such as the properties of a schema, may have any name.
         if (hasNames) return [name, copy(part, false)];
         if (VALUES.includes(name) || name.startsWith('x-')) return [name, part];
         if (TEXTS.includes(name) && typeof part === 'string') return [name, toTranslated(part)];
-        return [name, copy(part, name === 'properties')];
+        return [name, copy(part, MAPS.includes(name))];
       }),
     );
   };

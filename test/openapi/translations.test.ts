@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import { expect, test } from 'vitest';
 import { compile } from '../../src/openapi/compile.ts';
 import type { Mistake } from '../../src/openapi/document.ts';
-import { readTranslations } from '../../src/openapi/translations.ts';
+import { readTranslations, translateTexts } from '../../src/openapi/translations.ts';
 import { document } from '../helpers/api.ts';
 
 type Translated = typeof document & { 'x-translations'?: unknown };
@@ -36,6 +36,17 @@ test.each<[value: unknown, ...place: string[][]]>([
   const source = { ...rest, ...(value === undefined ? {} : { 'x-translations': value }) } as Translated;
   expect([...readTranslations(source, mistakes)]).toEqual([]);
   expect(mistakes.map(({ place }) => place)).toEqual(places.map((place) => ['x-translations', ...place]));
+});
+
+test('texts are translated under every name that a map may have', () => {
+  const schema = { properties: { default: { description: 'a' } }, default: { description: 'a' } };
+  const translated = { properties: { default: { description: 'b' } }, default: { description: 'a' } };
+  const toDocument = (text: string, value: object) =>
+    ({
+      paths: { '/a': { get: { responses: { default: { description: text } } } } },
+      components: { schemas: { value } },
+    }) as never;
+  expect(translateTexts(toDocument('a', schema), () => 'b')).toEqual(toDocument('b', translated));
 });
 
 test('all mistakes of x-translations are told when the document is compiled', async () => {
