@@ -1,6 +1,6 @@
 // Reads the document from its files, and names the line of a place in it.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { isCollection, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument as parseNodes, visit } from 'yaml';
@@ -50,7 +50,7 @@ export async function openDocument(file: string): Promise<{ document: OpenAPIV3.
   const open = (path: string): unknown => {
     if (contents.has(path)) return contents.get(path);
     try {
-      if (path !== main && !existsSync(path)) return undefined;
+      if (path !== main && !statSync(path, { throwIfNoEntry: false })?.isFile()) return undefined;
       const name = path === main ? file : relative(dirname(main), path);
       texts.set(path, readText(path, name));
       contents.set(path, parseText(texts.get(path) ?? '', name));
@@ -88,7 +88,8 @@ export function readText(path: string, name: string): string {
 /** Parses YAML. Throws DocumentError with the line. */
 export function parseText(text: string, name: string): unknown {
   const lineCounter = new LineCounter();
-  const document = parseNodes(text, { lineCounter });
+  // Other tools read merge keys (<<), although YAML 1.2 has none.
+  const document = parseNodes(text, { lineCounter, merge: true });
   // Such a node would have no end in JSON.
   visit(document, {
     Alias: (_key, { source, range }, around) => {
@@ -100,7 +101,8 @@ export function parseText(text: string, name: string): unknown {
   try {
     const [error] = document.errors;
     if (error) throw error;
-    return document.toJS();
+    // The file is the operator's own: its aliases need no limit.
+    return document.toJS({ maxAliasCount: -1 });
   } catch (error) {
     const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
     const at = linePos ? `${name}:${linePos[0].line}` : name;

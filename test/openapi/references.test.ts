@@ -75,6 +75,13 @@ test('a document in several files is served as one, with the names of its compon
   ]);
 });
 
+test('aliases of YAML may be many, and a merge key has the keys of a map', async () => {
+  const lines = Array.from({ length: 101 }, (_, n) => `line${n}: *line`);
+  const order = `x-line: &line { type: string }\ntype: object\nproperties: { id: { <<: *line }, ${lines} }\n`;
+  const { operations } = await compileFile(write({ ...FILES, 'schemas/Order.yaml': order }));
+  expect(operations.get('addOrder')?.body?.schema.properties).toMatchObject({ id: { type: 'string' }, line100: {} });
+});
+
 test('the mapping of a discriminator refers to the components that the parts of other files become', async () => {
   const mapping = "{ whole: '#/$defs/Whole', line: Line.yaml, part: './Part.yaml#', own: Order }";
   const { source } = await compileFile(
@@ -115,7 +122,7 @@ test('every mistake is told at once, each once, with file and line', async () =>
     'openapi.yaml:14: POST /orders: has sumary, which OpenAPI does not define: correct it, or call it x-sumary',
     'openapi.yaml:19: responses Gone: the reference #/components/responses/Nothing leads to nothing: correct it, or add what it names',
     'schemas/Line.yaml:2: schemas Line: the reference ./Ordr.yaml leads to no file that can be read: correct it, or add the file',
-    'schemas/Line.yaml:2: schemas Line: unknown format "cpf": the gateway could not check it; use a pattern, or remove it',
+    'schemas/Line.yaml:2: schemas Line: unknown format "cpf": the gateway could not check it; use minimum and maximum, or remove it',
   ]);
 });
 
@@ -165,6 +172,11 @@ test.each<[what: string, files: Readonly<Record<string, string>>, message: RegEx
     'a node of YAML that contains itself',
     { 'openapi.yaml': MAIN.replace(/^info:.*$/m, "info: &info { title: Orders, version: '1',\n  x-self: *info }") },
     /openapi\.yaml:3: \*info is within &info: write a \$ref instead$/,
+  ],
+  [
+    'a reference to a folder',
+    { 'schemas/Line.yaml': LINE.replace('./Order.yaml', '../paths') },
+    /^schemas\/Line\.yaml:2: schemas Line: the reference \.\.\/paths leads to no file that can be read/,
   ],
   [
     'a reference that leads to itself',
