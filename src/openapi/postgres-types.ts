@@ -103,7 +103,7 @@ export function isWrittenAs(schema: Schema, written: Type): boolean {
     case 'string':
       return isWrittenAsString(schema, written);
     case 'integer':
-      return ['smallint', 'integer', 'bigint'].includes(type);
+      return ['smallint', 'integer', ...(schema.format === 'int32' ? [] : ['bigint'])].includes(type);
     case 'number':
       return ['smallint', 'integer', 'bigint', ...NUMBERS].includes(type);
     case 'boolean':
@@ -138,6 +138,9 @@ export function adviseOn(schema: Schema, { type, labels }: Type): string {
   if (scalarOf(schema) === 'integer' && INTEGERS[type] && !isWithin(schema, INTEGERS[type])) {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }
+  if (scalarOf(schema) === 'integer' && type === 'numeric') return ', which may have decimals: return ::bigint';
+  if (schema.format === 'int32' && type === 'bigint')
+    return ', which is larger: declare no format, or return ::integer';
   if (type.startsWith('record')) return ', which is written as an object: return jsonb';
   if (type === 'bytea') {
     // Postgres breaks the line after every 76 characters, and RFC 4648 (3.1) forbids line feeds.

@@ -1,5 +1,6 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { compile } from '../../src/openapi/compile.ts';
 import { type Difference, findDrift } from '../../src/openapi/drift.ts';
 import { canHold, isWrittenAs } from '../../src/openapi/postgres-types.ts';
@@ -86,6 +87,8 @@ const ROW = `${FUNCTION.args}, out id uuid, out nome text, out ativo boolean, ou
 const toJson = withAnswer((schema) => ({ ...schema, items: { type: 'object', required: ['id'] } }));
 const toText = withAnswer(() => ({ type: 'string' }));
 const toOne = withAnswer(({ items }) => items);
+const GYM = parse(`{ type: object, required: [id], properties: {
+  id: { type: string, format: uuid }, ativo: { type: boolean }, criado_em: { type: string, format: date-time } } }`);
 const ADDED = 'the response has no tenant_id; it returns the column tenant_id (an addition)';
 
 test.each<[what: string, sql: string, finding: string | RegExp | undefined, edit?: Edit]>([
@@ -182,6 +185,23 @@ test.each<[what: string, sql: string, finding: string | RegExp | undefined, edit
     'nome is string; the column nome is record, which is written as an object: return jsonb',
   ],
   ['booleans', withColumns('ativo boolean', 'ativo text'), 'ativo is boolean; the column ativo is text'],
+  ...(
+    [
+      [
+        'numeric',
+        { type: 'integer' },
+        /integer; the column nome is numeric, which may have decimals: return ::bigint$/,
+      ],
+      ['bigint', { type: 'integer', format: 'int32' }, /the column nome is bigint, which is larger: declare no format/],
+      ['integer', { type: 'integer', format: 'int32' }, undefined],
+      ['bigint', { type: 'integer' }, undefined],
+    ] as const
+  ).map(([type, schema, finding]): [string, string, RegExp | undefined, Edit] => [
+    `a column of the type of ${JSON.stringify(schema)}, not ${type}`,
+    withColumns('nome text', `nome ${type}`),
+    finding,
+    withAnswer((list) => ({ ...list, items: { ...GYM, properties: { ...GYM.properties, nome: schema } } })),
+  ]),
   ['columns of a table', changed({ returns: 'setof private.academias' }), ADDED],
   [
     'no null in a column whose domain is not null',
