@@ -18,8 +18,7 @@ import { createToolReader, readBodySchema, type ToolCall, toToolArgument } from 
 import type { Config } from '../config.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { DocumentError } from '../openapi/document.ts';
-import { type Operation, readAnswerSchema } from '../openapi/operations.ts';
+import { type Operation, readAnswerSchema, toToolName } from '../openapi/operations.ts';
 import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Schema } from '../openapi/schema.ts';
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
@@ -45,17 +44,14 @@ type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
 /** The maximum number of values in an envelope: the SDK takes microseconds for each. No real client sends so many. */
 const MAX_VALUES = 1_000;
 
-/** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
+/** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. */
 export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
-  // Throws at the start, and not in a request.
-  readTools(readDocument());
-
   function createMcpServer(document: CompiledDocument, callTool: CallTool): Server {
     const info = document.source.info as Info;
     const { title, version, description = '', 'x-instructions': instructions = description } = info;
     const options = { capabilities: { tools: {} }, instructions };
     const server = new Server({ name: title, version }, options);
-    const tools = readTools(document);
+    const tools = new Map([...document.operations.values()].map((operation) => [toToolName(operation.id), operation]));
     server.setRequestHandler('tools/list', () => {
       const all = [...tools.values()];
       return { tools: all.map((operation) => toTool(operation, all)) };
@@ -148,18 +144,6 @@ function toWebRequest({ 'mcp-protocol-version': version }: IncomingHttpHeaders):
   return new Request('http://localhost/mcp', { method: 'POST', headers });
 }
 
-/** The operations by the names of their tools. Throws DocumentError if two have the same. */
-function readTools({ operations }: CompiledDocument): ReadonlyMap<string, Operation> {
-  const tools = new Map([...operations.values()].map((operation) => [toToolName(operation), operation]));
-  if (tools.size === operations.size) return tools;
-  throw new DocumentError([{ text: "MCP: two operationIds differ only in what a tool's name leaves out: rename one" }]);
-}
-
-/** The name of an operation's tool, with characters and a length that all model APIs accept. */
-function toToolName({ id }: Operation): string {
-  return id.replace(/[^\w-]/g, '_').slice(0, 64);
-}
-
 function toTool(operation: Operation, all: readonly Operation[]): Tool {
   const { id, body, inputs, readOnly, source } = operation;
   const { summary = id, description = '' } = source;
@@ -177,7 +161,7 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
   ];
   const requiredParameters = parameters.filter(({ required }) => required).map(({ name }) => name);
   return {
-    name: toToolName(operation),
+    name: toToolName(id),
     title: summary,
     description: nameTools(`${summary}\n\n${description}`.trim(), all),
     inputSchema: {
@@ -200,7 +184,7 @@ function nameTools(text: string, operations: readonly Operation[]): string {
   return text.replace(/`(GET|PUT|POST|DELETE|PATCH) (\/[^\s`?]*)(?:\?(\w+)=)?`/g, (whole, method, path, argument) => {
     const found = operations.find(({ source }) => source.path === path && source.method.toUpperCase() === method);
     if (!found) return whole;
-    const name = `\`${toToolName(found)}\``;
+    const name = `\`${toToolName(found.id)}\``;
     return argument === undefined ? name : `${name} as \`${argument}\``;
   });
 }
@@ -273,6 +257,6 @@ function describeNext(operation: Operation, link = ''): string[] {
   const place = page.after && next.has(page.after.name) ? page.after : page.offset;
   const text = next.get(place.name) ?? '';
   const value = place.type === 'string' ? JSON.stringify(text) : text;
-  const name = toToolName(operation);
+  const name = toToolName(operation.id);
   return [`There may be more records: call ${name} again with the same arguments and ${place.name} ${value}.`];
 }

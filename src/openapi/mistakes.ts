@@ -42,6 +42,8 @@ export const REFUSED = {
     `${what} ${name} has ${name.length} characters, and Postgres knows ${MAX_NAME}: give it a shorter name`,
   'no operationId': () => 'operationId is missing: add one, which no other operation has',
   'an operationId twice': (id) => `operationId ${id} is used twice: rename one`,
+  'two operationIds of one tool': (first, id) =>
+    `the operationIds ${first} and ${id} would name one tool of MCP, which has letters, digits, _ and -, at most 64: rename one`,
   'other security than a key in a header, or none': (found) =>
     `security must require one scheme, of type apiKey in a header; it has ${found}`,
   'a cookie, or a parameter in another place': (name, place, places) =>
@@ -71,10 +73,10 @@ export const REFUSED = {
   'content without a schema': (what, or) => `${what} must have an application/json schema${or}`,
   'several success statuses, or none': (found) =>
     `exactly one success response must be declared, such as 200; found ${found}`,
-  'content of a 204': (status) => `a ${status} has no content (RFC 9110, 15.3): remove its content`,
+  'content of a 204': (status) => `a ${status} has no content (RFC 9110, 15): remove its content`,
   'redirections, informational responses': (status) => `the gateway never answers with ${status}: remove it`,
-  'another form of errors': (status, sent) =>
-    `the schema of the response ${status} does not allow what the gateway sends: ${sent}`,
+  'another form of errors': (status, sent, remedy) =>
+    `the schema of the response ${status} does not allow what the gateway sends: ${sent}${remedy}`,
   '`x-conflicts` of another form, or without a 409': (status) =>
     `the response ${status} has x-conflicts, which must be a map from constraints to texts, of the response 409`,
   'a header that is never sent': (header, status) =>
@@ -83,8 +85,8 @@ export const REFUSED = {
     'the header Location needs links in its response, with the operationId of a GET and the parameters of its path, such as id: $response.body#/id',
   'a link to no operation': (name, found) =>
     `the link ${name} refers to ${found}, which the document does not have: name one that it has`,
-  'an unknown format': (format) =>
-    `unknown format "${format}": the gateway could not check it; use a pattern, or remove it`,
+  'an unknown format': (format, remedy) =>
+    `unknown format ${format}: the gateway could not check it; ${remedy}, or remove it`,
   'an invalid pattern': (why) => `${why}: correct it`,
   '`$id`, `$anchor`, `$dynamicRef`': (name) =>
     `${name} is not supported: refer to a schema with $ref and its place, such as #/components/schemas/Pet`,
@@ -96,6 +98,7 @@ export const REFUSED = {
   'a keyword that is none': (name) =>
     `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
   'a keyword with a value that it does not have': (text) => text,
+  'an extension of another form': (name, form) => `${name} must be ${form}: correct it`,
   'a schema that no value meets': (name, other) => `${name} and ${other} leave no valid value: correct one of the two`,
   'a schema within itself': () =>
     'leads to itself for the same value, and so has no end: move what both schemas have to a third one',
@@ -120,26 +123,50 @@ type SchemaError = {
   readonly instancePath: string;
   readonly message: string;
   readonly keyword: string;
+  /** The name that an error of `propertyNames` is about. */
+  readonly propertyName?: string;
   readonly params: {
     readonly additionalProperty?: string;
     readonly unevaluatedProperty?: string;
+    readonly propertyName?: string;
     readonly allowedValues?: readonly unknown[];
   };
 };
 
+/** The messages for keywords whose own say too little. */
+const MESSAGES: Readonly<Record<string, (name: string) => string>> = {
+  not: () => 'has two keys of which OpenAPI allows one, such as example and examples: remove one',
+  propertyNames: (name) => `has the name ${name}: OpenAPI allows letters, digits, dots, - and _; rename it`,
+};
+/** Properties that count as unknown too where another part of their object is wrong. */
+const CONDITIONAL =
+  `allowReserved bearerFormat example examples explode flows in name openIdConnectUrl scheme style`.split(' ');
+
+function unknownOf({ params }: SchemaError): string | undefined {
+  return params.additionalProperty ?? params.unevaluatedProperty;
+}
+
+function adviseOn(unknown: string, place: Place): string {
+  const method = unknown.toLowerCase();
+  if (method !== unknown && ALL_METHODS.includes(method)) return `call it ${method}`;
+  return place.join() === 'paths' ? `call it /${unknown}` : `correct it, or call it x-${unknown}`;
+}
+
 /** Converts the errors of a validator for the node at a place, or its only message, to mistakes. */
 export function readMistakes(errors: string | readonly object[], what: Refused, at: Place = []): Mistake[] {
   if (typeof errors === 'string') return [{ what, text: errors, place: at }];
-  return dropConsequences(errors as SchemaError[]).map(({ instancePath, message, params }) => {
-    const unknown = params.additionalProperty ?? params.unevaluatedProperty;
+  return dropConsequences(errors as SchemaError[]).map((error) => {
+    const { instancePath, keyword, params } = error;
+    const unknown = unknownOf(error);
+    const message = (MESSAGES[keyword] ?? (() => error.message))(params.propertyName ?? '');
     const allowed = params.allowedValues ? `: ${params.allowedValues.join(', ')}` : '';
+    const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
     // Before the JSON Schema of OpenAPI 3.1, this was a list of schemas.
     const isList = instancePath.endsWith('/items') && message === 'must be object,boolean';
     const text =
       unknown === undefined
         ? message + allowed + (isList ? ': give a list of schemas to prefixItems' : '')
-        : `has ${unknown}, which OpenAPI does not define: correct it, or call it x-${unknown}`;
-    const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
+        : `has ${unknown}, which OpenAPI does not define: ${adviseOn(unknown, place)}`;
     if (unknown?.startsWith('/')) {
       return toMistake(
         'a path outside of `paths`',
@@ -161,11 +188,20 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
   const isChoice = (place: string) => all.some((other) => other.keyword === 'anyOf' && other.instancePath === place);
   const isFirst = (error: SchemaError) => all.find((other) => other.instancePath === error.instancePath) === error;
   const errors = all.filter(
-    (error) => !['anyOf', 'oneOf', 'if'].includes(error.keyword) && (isFirst(error) || !isChoice(error.instancePath)),
+    (error) =>
+      !['anyOf', 'oneOf', 'if'].includes(error.keyword) &&
+      error.propertyName === undefined &&
+      (isFirst(error) || !isChoice(error.instancePath)),
   );
   const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);
-  const isOuter = ({ instancePath, keyword }: SchemaError) =>
-    keyword !== 'required' && errors.some((other) => other.instancePath.startsWith(`${instancePath}/`));
+  const isConditional = (error: SchemaError) => CONDITIONAL.includes(unknownOf(error) ?? '');
+  const isOuter = (error: SchemaError) => {
+    const { instancePath, keyword } = error;
+    if (isConditional(error) && errors.some((one) => one.instancePath === instancePath && !isConditional(one)))
+      return true;
+    if (keyword === 'required' || (unknownOf(error) !== undefined && !isConditional(error))) return false;
+    return errors.some((other) => other.instancePath.startsWith(`${instancePath}/`));
+  };
   return errors.filter((error) => !isOuter(error) && !isReferenceMissing(error));
 }
 

@@ -124,8 +124,8 @@ const FIELD = /^p_[a-z0-9_]+$/;
 /** A token (RFC 9110, 5.6.2). */
 const HEADER_NAME = /^[\w!#$%&'*+.^`|~-]+$/;
 const JSON_TYPE = 'application/json';
-/** Statuses without content (RFC 9110, 15.3.5 and 15.3.6). */
-const EMPTY = ['204', '205'];
+/** Statuses without content (RFC 9110, 15.3.5, 15.3.6 and 15.4.5). */
+const EMPTY = ['204', '205', '304'];
 /** Methods whose request content has no meaning (RFC 9110, 9.3). */
 const WITHOUT_BODY = ['get', 'delete'];
 /** The runtime expressions that are evaluated. */
@@ -146,6 +146,7 @@ export function readOperations(
   mistakes: Mistake[],
 ): ReadonlyMap<string, Operation> {
   const result = new Map<string, Operation>();
+  const tools = new Map<string, string>();
   const readers: OperationReader[] = [];
   const written = listSources(document);
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
@@ -153,8 +154,12 @@ export function readOperations(
     try {
       const reader = new OperationReader(readSource(), document, allows);
       const operation = reader.read();
-      if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
-      result.set(operation.id, operation);
+      const { id } = operation;
+      const other = tools.get(toToolName(id));
+      if (result.has(id)) reader.mistake('an operationId twice', ['operationId'], id);
+      else if (other !== undefined) reader.mistake('two operationIds of one tool', ['operationId'], other, id);
+      tools.set(toToolName(id), id);
+      result.set(id, operation);
       readers.push(reader);
     } catch (error) {
       if (mistakes.length === 0) throw error;
@@ -370,7 +375,6 @@ class OperationReader {
     const { content } = this.#responseOf(status);
     const place = ['responses', status, 'content'];
     if (!content) return { status: Number(status), returns: 'nothing', optional: [] };
-    if (EMPTY.includes(status)) this.mistake('content of a 204', place, status);
     this.#checkContent(content, `the response ${status}`, place);
     const schema = this.#schemaOf(status);
     if (!schema) this.mistake('content without a schema', place, `the response ${status}`, ', or no content');
@@ -386,11 +390,14 @@ class OperationReader {
 
   /** Finds responses that the gateway would not send as declared. */
   #checkResponses(): void {
+    // Every operation refuses a request by a 422: that, or the response that stands for it.
+    const covering = ['422', '4XX', 'default'].find((status) => status in this.#source.responses);
     for (const [status, response] of this.#responses) {
       const { content } = response;
       const place = ['responses', status];
-      if (/^[13]/.test(status) && status !== '304')
+      if (/^[13]/.test(status) && (status !== '304' || this.#source.method !== 'get'))
         this.mistake('redirections, informational responses', place, status);
+      if (content && EMPTY.includes(status)) this.mistake('content of a 204', [...place, 'content'], status);
       const { 'x-conflicts': conflicts = {} } = response as { 'x-conflicts'?: unknown };
       const isOfTexts = isJsonObject(conflicts) && Object.values(conflicts).every((text) => typeof text === 'string');
       if (!isOfTexts || (status !== '409' && 'x-conflicts' in response)) {
@@ -398,12 +405,14 @@ class OperationReader {
       }
       if (!content || !/^([45]|default)/.test(status)) continue;
       this.#checkContent(content, `the response ${status}`, [...place, 'content']);
-      const value = status === '422' ? { error: { field: ['message'] } } : { error: 'text' };
       const schema = this.#schemaOf(status);
-      if (schema && !this.#allows(schema, value)) {
-        const at = [...place, 'content', JSON_TYPE, 'schema'];
-        this.mistake('another form of errors', at, status, JSON.stringify(value));
-      }
+      const at = [...place, 'content', JSON_TYPE, 'schema'];
+      const check = (value: Json, remedy: string) => {
+        if (!schema || this.#allows(schema, value)) return;
+        this.mistake('another form of errors', at, status, JSON.stringify(value), remedy);
+      };
+      if (status !== '422') check({ error: 'text' }, '');
+      if (covering === status) check({ error: { field: ['message'] } }, status === '422' ? '' : '; or declare a 422');
     }
   }
 
@@ -505,9 +514,14 @@ class OperationReader {
     const schemeOf = (name: string) => follow(this.#document, schemes[name] ?? {}) as OpenAPIV3.SecuritySchemeObject;
     const scheme = schemeOf(name);
     const isOptional = security.some((requirement) => Object.keys(requirement).length === 0);
-    if (isOptional || all.length !== 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
+    const roles = security.flatMap((requirement) => Object.values(requirement)).flat();
+    const isKey = scheme?.type === 'apiKey' && scheme.in === 'header';
+    if (isOptional || all.length !== 1 || !isKey || roles.length > 0) {
       const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`);
-      const others = isOptional ? ['{}, which makes it optional'] : [];
+      const others = [
+        ...(isOptional ? ['{}, which makes it optional'] : []),
+        ...(roles.length > 0 ? [`the roles ${roles.join(' and ')}, which no key has`] : []),
+      ];
       return refuse('other security than a key in a header, or none', [...found, ...others].join(', ') || 'none');
     }
     if (!HEADER_NAME.test(scheme.name)) return refuse('a name that no header can have', scheme.name);
@@ -624,6 +638,11 @@ function describeScheme(scheme: object | undefined): string {
 export function readAnswerSchema({ source, status }: Pick<Operation, 'source'> & { readonly status: number | string }) {
   const { content } = (source.responses[status] ?? {}) as Partial<OpenAPIV3.ResponseObject>;
   return content?.[JSON_TYPE]?.schema as Schema | undefined;
+}
+
+/** The name of an operation's tool in MCP, with characters and a length that all model APIs accept. */
+export function toToolName(id: string): string {
+  return id.replace(/[^\w-]/g, '_').slice(0, 64);
 }
 
 /** Whether the document declares a status for an operation: itself, a range such as 4XX, or `default`. */

@@ -2,6 +2,7 @@
 // the operation.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import { isJsonObject } from '../store/store.ts';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
@@ -46,6 +47,20 @@ const BOUNDS: readonly (readonly [string, string])[] = [
 const PROTOTYPE = '__proto__';
 const PLACES = ['query', 'path', 'header'];
 
+const isText = (value: unknown) => typeof value === 'string';
+const isBoolean = (value: unknown) => typeof value === 'boolean';
+
+/** The gateway's own extensions, with the form of their values. operations.ts checks those that name functions and constraints. */
+const EXTENSIONS: readonly (readonly [Kind, names: readonly string[], form: string, (value: unknown) => boolean])[] = [
+  ['operation', ['x-read-only'], 'true or false', isBoolean],
+  ['schema', ['x-never-null'], 'true or false', isBoolean],
+  ['schema', KEYWORDS.map((name) => `x-${name}-message`), 'a text', isText],
+  ['securityScheme', ['x-example', 'x-unknown-example'], 'a text', isText],
+  ['example', ['x-request'], 'an object', isJsonObject],
+  ['example', ['x-generated'], 'a list of names', (value) => Array.isArray(value) && value.every(isText)],
+  ['parameter', ['x-filter'], 'an object', isJsonObject],
+];
+
 const RULES: readonly Rule[] = [
   ['document', 'another dialect', (node) => findDialect(node, 'jsonSchemaDialect')],
   ['document', 'several paths of servers', findServers],
@@ -74,14 +89,30 @@ const RULES: readonly Rule[] = [
   ['schema', '`nullable` in 3.1', (node, isVersion30) => (!isVersion30 && 'nullable' in node ? [['nullable']] : [])],
   ['schema', 'a keyword that is none', (node, isVersion30) => (isVersion30 ? [] : findKeywords(node))],
   ['schema', 'another dialect', (node) => findDialect(node, '$schema')],
-  [
-    'schema',
-    'an unknown format',
-    ({ format }) => (typeof format !== 'string' || Object.hasOwn(formats, format) ? [] : [['format', format]]),
-  ],
+  ['schema', 'an unknown format', findFormats],
   ['schema', 'an invalid pattern', findPatterns],
   ['schema', 'a schema that no value meets', findContradictions],
   ['schema', 'integers that JSON readers round', findHugeBounds],
+  [
+    'schema',
+    'a keyword with a value that it does not have',
+    ({ discriminator }, isVersion30) =>
+      isVersion30 || discriminator === undefined || typeof Object(discriminator).propertyName === 'string'
+        ? []
+        : [['discriminator', 'discriminator must have a propertyName']],
+  ],
+  ...EXTENSIONS.map(
+    ([kind, names, form, isValid]): Rule => [
+      kind,
+      'an extension of another form',
+      (node) => {
+        const wrong = Object.keys(node).filter(
+          (name) => names.includes(name) && node[name] !== undefined && !isValid(node[name]),
+        );
+        return wrong.map((name) => [name, name, form]);
+      },
+    ],
+  ),
 ];
 
 /** Such a schema can be neither validated nor read. */
@@ -210,6 +241,17 @@ function findKeywords(node: Node): Fault[] {
   const known = [...KEYWORDS, 'nullable'];
   const unknown = Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-'));
   return unknown.map((name) => [name, name]);
+}
+
+/** Finds formats that nothing checks: unknown ones, and an int32 that is no integer. */
+function findFormats({ format, type }: Node): Fault[] {
+  if (typeof format !== 'string') return [];
+  const types = [type ?? []].flat();
+  const isMisplaced = format === 'int32' && types.length > 0 && !types.includes('integer');
+  if (Object.hasOwn(formats, format) && !isMisplaced) return [];
+  const isNumber = types.includes('integer') || types.includes('number');
+  const remedy = isNumber ? 'use minimum and maximum' : 'use a pattern';
+  return [['format', `"${format}"${isMisplaced ? ` of ${types.join(' or ')}` : ''}`, remedy]];
 }
 
 function findPatterns({ pattern, patternProperties }: Node): Fault[] {

@@ -101,6 +101,7 @@ no function: { GET x-rpc: Get Pet }
 a name over 63 characters: { GET x-rpc: ${'a'.repeat(64)} }
 no operationId: { GET operationId: '' }
 an operationId twice: { paths /shops: ${own().replace('own', 'getPet')} }
+two operationIds of one tool: { GET operationId: list.a, paths /shops: ${own().replace('own', 'list_a')} }
 other security than a key in a header, or none: { GET security: [{ bearer: [] }] }
 a cookie, or a parameter in another place: { GET parameters: [{ name: sid, in: body, schema: { type: string } }] }
 a parameter with content: { GET parameters: [{ name: filter, in: query, content: { application/json: {} } }] }
@@ -151,6 +152,7 @@ keywords beside \`$ref\` in 3.0:
 '\`nullable\` in 3.1': { Pet: { type: string, nullable: true } }
 a keyword that is none: { Pet: { type: string, maxlength: 1 } }
 a keyword with a value that it does not have: { Pet: { type: string, maxLength: '1' } }
+an extension of another form: { Pet: { x-never-null: 'true' } }
 a schema that no value meets: { Pet: { type: integer, minimum: 2, maximum: 1 } }
 a schema within itself: { Pet: { oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] } }
 a schema twice within itself:
@@ -266,6 +268,45 @@ test.each<[place: string, yaml: string, message?: string]>([
     'the link self refers to #/paths/~1a/get',
   ],
   [PET, '{ discriminator: { propertyName: a, mapping: { b: C } } }', 'the reference #/components/schemas/C leads to'],
+  [`${GET} security`, '[{ apiKey: [admin] }]', 'it has apiKey (apiKey in header), the roles admin, which no key has'],
+  [
+    PET,
+    '{ type: integer, format: uint32 }',
+    'unknown format "uint32": the gateway could not check it; use minimum and',
+  ],
+  [PET, '{ type: [number, "null"], format: int32 }', 'unknown format "int32" of number or null'],
+  [PET, '{ discriminator: kind }', 'Pet: discriminator must have a propertyName'],
+  ['components schemas Page<Pet>', '{}', 'schemas has the name Page<Pet>: OpenAPI allows letters'],
+  [`${GET} x-read-only`, "'yes'", 'GET /pets/{id}: x-read-only must be true or false'],
+  [PET, '{ pattern: a, x-pattern-message: { de: Hallo } }', 'Pet: x-pattern-message must be a text'],
+  [PET, '{ x-error-message: { de: Hallo } }'],
+  ['components securitySchemes apiKey x-example', '1', 'x-example must be a text'],
+  ['components examples a', '{ value: {}, x-generated: id }', 'examples a: x-generated must be a list of names'],
+  ['components examples a', '{ value: {}, x-request: a }', 'examples a: x-request must be an object'],
+  [
+    'components parameters a',
+    '{ name: a, in: query, schema: {}, x-filter: none }',
+    'parameters a: x-filter must be an',
+  ],
+  [`${GET} responses 304`, '{ description: Same, content: {} }', 'GET /pets/{id}: a 304 has no content'],
+  [
+    'paths /shops',
+    bodyOf('{}').replace("{ '204'", "{ '304': { description: '' }, '204'"),
+    'POST /shops: the gateway never answers with 304',
+  ],
+  ...['4XX', 'default'].map((status): [string, string, string] => [
+    `${GET} responses ${status}`,
+    '{ description: No, content: { application/json: { schema: { properties: { error: { type: string } } } } } }',
+    `response ${status} does not allow what the gateway sends: {"error":{"field":["message"]}}; or declare a 422`,
+  ]),
+  [`${GET} GET`, '{}', 'has GET, which OpenAPI does not define: call it get'],
+  ['paths shops', '{}', 'has shops, which OpenAPI does not define: call it /shops'],
+  ['paths /shops', '{ put: { sumary: A, tags: [1], responses: {} } }', 'has sumary, which OpenAPI does not define'],
+  [
+    'components headers a',
+    '{ example: 1, examples: {}, schema: {} }',
+    'headers a: has two keys of which OpenAPI allows',
+  ],
   ['paths /shops', '{ /rooms: {} }', '/shops: /rooms is at /shops instead of under paths: '],
   ['paths /pets', photo('AAAA')],
   ['paths /pets', photo('null')],
