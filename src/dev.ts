@@ -1,7 +1,7 @@
 // npm run dev: applies a saved document or migration at once, and logs drift.
 
 import { execFile } from 'node:child_process';
-import { existsSync, type FSWatcher, watch } from 'node:fs';
+import { existsSync, type FSWatcher, statSync, watch } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';
 import { toSuccess } from './api/answer.ts';
@@ -59,14 +59,14 @@ export function develop(development: Development, compiled: CompiledDocument): (
   const readDocument = () => session.readDocument();
   const isNamed = (path: string) => (file: string) => file === basename(path);
   const texts = toTextsFile(document);
-  // The other files of a divided document (docs/openapi-support.md), if the folder is there at the start.
+  // The other files of a divided document (docs/openapi-support.md).
   const parts = join(dirname(document), 'src/document');
   const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
   const isMigration = (file: string) => file.endsWith('.sql');
   const stops = [
     onChange(dirname(document), isNamed(document), readDocument, warn),
-    ...(existsSync(texts) ? [onChange(dirname(texts), isNamed(texts), readDocument, warn)] : []),
-    ...(existsSync(parts) ? [onChange(parts, isPart, readDocument, warn, true)] : []),
+    onChange(dirname(texts), isNamed(texts), readDocument, warn),
+    onChange(parts, isPart, readDocument, warn, true),
     onChange(migrations, isMigration, () => session.readMigrations(), warn),
   ];
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
@@ -144,17 +144,24 @@ class Session {
     for (const example of readExamples(this.#compiled.source)) {
       const operation = this.#compiled.operations.get(example.operationId);
       if (!operation || example.status !== operation.status || done.has(operation.id)) continue;
-      const received = await receiveExample(this.#compiled, example.request);
-      if (!received) continue;
-      const call = toCall(operation, received.request);
-      const args = { ...call.args, [operation.key.argument]: UNKNOWN_KEY };
-      const problem =
-        findLackOfKey(operation, await own.attempt({ ...call, args })) ??
-        findProblem(operation, example, received.request, await own.attempt(call));
+      const problem = await this.#tryExample(own, operation, example).catch(
+        (error) => `cannot be tried with the example ${example.name}: ${messageOf(error)}`,
+      );
       if (!problem) continue;
       done.add(operation.id);
       log.warn(`${operation.id} ${problem}`);
     }
+  }
+
+  async #tryExample(own: OwnStore, operation: Operation, example: Example): Promise<string | undefined> {
+    const received = await receiveExample(this.#compiled, example.request);
+    if (!received) return undefined;
+    const call = toCall(operation, received.request);
+    const args = { ...call.args, [operation.key.argument]: UNKNOWN_KEY };
+    return (
+      findLackOfKey(operation, await own.attempt({ ...call, args })) ??
+      findProblem(operation, example, received.request, await own.attempt(call))
+    );
   }
 
   #reportError(error: Error): void {
@@ -207,8 +214,8 @@ function findDifference(wanted: Json | undefined, got: Json | undefined, place =
 }
 
 /**
- * Calls back once after matching files of a folder have changed, or with `isDeep` of the folders in it too. Watches a folder again that was removed and is back, such as
- * after a change of branches. Returns the function that stops it.
+ * Calls back once after matching files of a folder have changed, or with `isDeep` of the folders in it too. Watches a folder as soon as
+ * it is there, also again after a change of branches. Returns the function that stops it.
  */
 function onChange(
   folder: string,
@@ -237,13 +244,16 @@ function onChange(
   };
   const find = () => {
     try {
+      // A recursive watch of a missing folder does not throw.
+      statSync(folder);
       begin();
       callback();
     } catch {
       callSoon(find, SEARCH_MS);
     }
   };
-  begin();
+  if (existsSync(folder)) begin();
+  else callSoon(find, SEARCH_MS);
   return () => {
     clearTimeout(timer);
     watcher?.close();

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -21,8 +21,6 @@ beforeAll(async () => {
     cpSync(path, at(path), { recursive: true, filter: (file) => !isExampleMigration(file) });
   }
   editDocument(withoutExample);
-  mkdirSync(at('src/document/partes'), { recursive: true });
-  writeFileSync(at('src/document/partes/nota.yaml'), 'type: string\n');
   // To write the types takes seconds.
   writeFileSync(at('scripts/client-types.ts'), `import { cpSync } from 'node:fs'; cpSync(...process.argv.slice(2));`);
   symlinkSync(resolve('node_modules'), at('node_modules'));
@@ -105,10 +103,13 @@ describe('a document that is saved and', () => {
     expect((await get('/treinos?limit=1'))[0]).toBe(200);
   });
 
-  test('refers to a file in a folder of src/document is read again when that file is saved', async () => {
+  test('refers to a file in a folder of src/document is read again when that file is there, and saved', async () => {
     const schema = '\n  schemas:\n';
     const divided = good.replace(schema, `${schema}    Nota: { $ref: src/document/partes/nota.yaml }\n`);
-    await saidAfter(() => writeFileSync(openapi, divided), 'Document and database agree');
+    await saidAfter(() => writeFileSync(openapi, divided), /nota\.yaml leads to no file/);
+    mkdirSync(at('novo/partes'), { recursive: true });
+    writeFileSync(at('novo/partes/nota.yaml'), 'type: string\n');
+    await saidAfter(() => renameSync(at('novo'), at('src/document')), 'Document and database agree');
     const edit = () => writeFileSync(at('src/document/partes/nota.yaml'), 'type: texto\n');
     expect(await saidAfter(edit, 'Still serving the last valid document')).toMatch(/partes\/nota\.yaml:1: /);
   });
