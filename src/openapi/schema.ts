@@ -322,9 +322,9 @@ function unifyBounds(schema: Record<string, unknown>): void {
 }
 
 function boundInteger(schema: Source, use: 'request' | 'answer'): void {
-  const isInteger = [schema.type].flat().includes('integer');
-  // Another part of an allOf may have the type.
-  const isInt32 = schema.format === 'int32' && (isInteger || schema.type === undefined);
+  const isInteger = schema.type === 'integer';
+  // Another part of an allOf may have the type; support.ts refuses other types.
+  const isInt32 = schema.format === 'int32';
   if (schema.enum !== undefined || !(isInt32 || (isInteger && use === 'request'))) return;
   const [least, greatest] = isInt32 ? INT32 : EXACT;
   schema.minimum = Math.max(Number(schema.minimum ?? least), least);

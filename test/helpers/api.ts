@@ -19,7 +19,8 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
 
 /** The responses of an operation without their headers, which another operation may not send. */
 export function withoutHeaders({ responses }: OpenAPIV3.OperationObject): OpenAPIV3.ResponsesObject {
-  const plain = Object.entries(responses).map(
+  const { 304: _same, ...others } = responses;
+  const plain = Object.entries(others).map(
     ([status, { headers: _headers, ...response }]: [string, object & { headers?: unknown }]) => [status, response],
   );
   return Object.fromEntries(plain);

@@ -602,7 +602,8 @@ as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo;
       errors:
         'every operation refers to components that the document lacks: responses NotModified, BadRequest, BadBody, RefusedKey, RequestTimeout, BodyTooLarge, InvalidRequest, TooManyRequests, HeadersTooLarge, StoreFailure; headers RateLimit, RateLimit-Policy, Access-Control-Allow-Origin, Idempotent-Replayed: copy them, and what they refer to, from the openapi.yaml that comes with the gateway\n',
     });
-    const { components, ...petstore } = parse(text);
+    // The gateway's own schema Error has no map of fields, which a default answer may have.
+    const { components, ...petstore } = parse(text.replaceAll(/\bError\b/g, 'AnyError'));
     const { responses, headers, schemas } = document.components ?? {};
     const shared = { ...components, responses, headers, schemas: { ...components.schemas, ...schemas } };
     expect(await add(stringify({ ...petstore, components: shared }))).toEqual({
