@@ -177,8 +177,9 @@ export function createClient<Paths = paths>(options: ClientOptions): Client<Path
 type Values = Readonly<Record<string, unknown>>;
 type AnyInit = { query?: Values; header?: Values; path?: Values; body?: unknown; signal?: AbortSignal };
 type AnyListInit = AnyInit & { pageSize?: number; intervalMs?: number };
-/** A result, the header `Link` of its answer, and whether the request reached `fetch`. */
-type Answer = { readonly result: Result<unknown>; readonly link?: string | null; readonly isSent: boolean };
+/** A result, its response, and whether the request reached `fetch`. */
+type Answer<Data = unknown> = { readonly result: Result<Data>; readonly response?: Response; readonly isSent: boolean };
+type Row = { readonly id?: unknown };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender(options: ClientOptions): Sender {
@@ -210,7 +211,7 @@ function createSender(options: ClientOptions): Sender {
       const sent = { params, body, signal, fetch: send, parseAs: 'text', querySerializer, pathSerializer };
       const { response, data, error } = await http.request(method as 'get', path, sent as Record<string, unknown>);
       const result = response.ok ? readData(response, data) : toFailure(response, error);
-      return { result, link: response.headers.get('Link'), isSent };
+      return { result, response, isSent };
     } catch (cause) {
       return { result: { ok: false, kind: 'unreachable', message: explain(cause), cause }, isSent };
     }
@@ -398,21 +399,35 @@ function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
 }
 
 async function* readPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
-  const { pageSize = DEFAULT_PAGE_SIZE, query, ...rest } = init;
-  let place: object = {};
+  const { pageSize = DEFAULT_PAGE_SIZE, query } = init;
+  let place: Values = {};
   for (let offset = pageSize; ; offset += pageSize) {
-    const answer = await send('GET', path, { ...rest, query: { ...query, limit: pageSize, ...place } });
-    const page = answer.result as Result<unknown[]>;
+    const { result: page, response } = await readPage(send, path, init, place);
     yield page;
     if (!page.ok || page.data.length !== pageSize) return;
-    // A proxy may have removed the header.
-    place = readNext(answer.link) ?? { offset };
+    // A proxy may have removed the header. `offset` beside the caller's `after` would be refused.
+    place = readNext(response) ?? (query?.after == null ? { offset } : { after: page.data.at(-1)?.id });
   }
 }
 
+async function readPage(send: Sender, path: string, init: AnyListInit, place: Values): Promise<Answer<Row[]>> {
+  const { pageSize = DEFAULT_PAGE_SIZE, query } = init;
+  const answer = await send('GET', path, { ...init, query: { ...query, limit: pageSize, ...place } });
+  const { result, response } = answer;
+  if (!response || !result.ok || Array.isArray(result.data)) return answer as Answer<Row[]>;
+  const { headers, status } = response;
+  const failed = {
+    ...readFailed(headers),
+    kind: 'unexpectedAnswer',
+    status,
+    message: 'The body is not a list',
+  } as const;
+  return { ...answer, result: failed };
+}
+
 /** Where the next page begins, by the query of a header `Link` (RFC 8288). The rest of the query is the caller's. */
-function readNext(link: string | null | undefined): Values | undefined {
-  const [, text] = /<[^>?]*\?([^>]*)>\s*;\s*rel="?next\b/.exec(link ?? '') ?? [];
+function readNext(response: Response | undefined): Values | undefined {
+  const [, text] = /<[^>?]*\?([^>]*)>\s*;\s*rel="?next\b/.exec(response?.headers.get('Link') ?? '') ?? [];
   const query = new URLSearchParams(text);
   return ['after', 'offset'].map((name) => ({ [name]: query.get(name) })).find((place) => Object.values(place)[0]);
 }
@@ -425,19 +440,19 @@ async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerat
 }
 
 async function* followPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<unknown[], void> {
-  const { pageSize = DEFAULT_PAGE_SIZE, intervalMs = INTERVAL_MS, query, ...rest } = init;
+  const { pageSize = DEFAULT_PAGE_SIZE, intervalMs = INTERVAL_MS, signal } = init;
   let place: Values = {};
-  while (!rest.signal?.aborted) {
-    const { result, isSent } = await send('GET', path, { ...rest, query: { ...query, limit: pageSize, ...place } });
-    const page = result.ok ? (result.data as { readonly id?: unknown }[]) : [];
+  while (!signal?.aborted) {
+    const { result, isSent } = await readPage(send, path, init, place);
+    const page = result.ok ? result.data : [];
     if (page.length > 0) {
       yield page;
       place = { after: page.at(-1)?.id };
     }
-    if (rest.signal?.aborted) return;
+    if (signal?.aborted) return;
     if (!result.ok && !(isSent && toWait(result, 0) !== undefined)) throw new ClientError(result);
     const wait = Math.max(intervalMs, (result.ok ? undefined : toWait(result, 0)) ?? 0);
-    if (page.length < pageSize) await sleep(Math.min(wait, MAX_TIMEOUT_MS), rest.signal);
+    if (page.length < pageSize) await sleep(Math.min(wait, MAX_TIMEOUT_MS), signal);
   }
 }
 

@@ -116,6 +116,25 @@ describe('a list', () => {
     expect(targets).toEqual(['?limit=100', '?limit=100&offset=100', '?limit=100&offset=200']);
   });
 
+  test('is read by its items where no Link comes, from an item on', async () => {
+    const { client, targets } = recordingClient(({ body, status }) => new Response(body, { status }));
+    const [after, next] = ['a3000000-0000-4000-8000-000000000100', 'a3000000-0000-4000-8000-000000000200'];
+    const students = await Array.fromAsync(client.all('/alunos', { query: { after } }));
+    expect(students).toEqual((await allStudents()).slice(100));
+    expect(targets).toEqual([`?after=${after}&limit=100`, `?after=${next}&limit=100`]);
+  });
+
+  test.each([null, {}])('is a failure where the gateway answers with %j', async (data) => {
+    server.use(http.get(`${FAILING_URL}/alunos`, () => HttpResponse.json(data, { headers: { 'X-Request-Id': 'x' } })));
+    const message = 'The body is not a list';
+    expect(await Array.fromAsync(failing.pages('/alunos'))).toEqual([
+      { ok: false, requestId: 'x', kind: 'unexpectedAnswer', status: 200, message },
+    ]);
+    const error = `200: ${message} (request x)`;
+    await expect(Array.fromAsync(failing.all('/alunos'))).rejects.toThrow(error);
+    await expect(Array.fromAsync(failing.follow('/alunos'))).rejects.toThrow(error);
+  });
+
   test('gives a failure as its last page', async () => {
     const pages = await Array.fromAsync(client.pages('/alunos', { pageSize: 1001 }));
     const fields = { limit: ['must be <= 1000'] };

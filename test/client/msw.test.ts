@@ -211,6 +211,11 @@ describe('a request through msw', () => {
     expect((await send(BASE_URL, { target: '/alunos' })).headers.get('X-Request-Id')).toMatch(/^[0-9a-f-]{36}$/);
   });
 
+  test('sends no ETag, which would be the same for every list', async () => {
+    const { status, headers } = await send(BASE_URL, { target: '/alunos' });
+    expect([status, headers.get('ETag')]).toEqual([200, null]);
+  });
+
   test('sends the headers that the document declares for a refusal', async () => {
     const { status, headers } = await send(BASE_URL, { target: '/alunos?limit=0' });
     expect([status, headers.get('RateLimit')]).toEqual([422, expect.stringMatching(/^"address";r=/)]);
