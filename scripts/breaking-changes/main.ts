@@ -19,7 +19,8 @@ const FAILED = 2;
 const HELP = `
 A breaking change is accepted if the changelog's first section has its line, as code.
 
-Exit codes: 0 nothing breaks unannounced; 1 something does; 2 wrong usage, or nothing to compare.`;
+Exit codes: 0 nothing breaks unannounced, or nothing was released yet, with no tag v* before HEAD; 1 something does; 2 wrong usage, or
+nothing to compare, such as in a shallow clone without the tag.`;
 
 type Surroundings = { readonly folder: string; print(text: string): void; printError(text: string): void };
 
@@ -55,12 +56,13 @@ export function compareContract(args: readonly string[], { folder, print, printE
   }
 }
 
-/** The tag of the last release; undefined before the first one. Throws outside a repository. */
+/** The tag of the last release; undefined before the first one. Throws outside a repository, and if the tag may be missing. */
 function findRelease(folder: string): string | undefined {
-  git(folder, 'rev-parse', '--git-dir');
+  const isShallow = git(folder, 'rev-parse', '--is-shallow-repository').trim() === 'true';
   try {
     return git(folder, 'describe', '--tags', '--match', RELEASES, '--abbrev=0').trim();
   } catch {
+    if (isShallow) throw new Error('A shallow clone may lack the last release: run git fetch --unshallow --tags');
     return undefined;
   }
 }

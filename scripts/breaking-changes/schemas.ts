@@ -58,6 +58,10 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
   function compareKeyword(use: Use, name: string, one: Node, other: Node): Difference[] {
     const [before, after] = [one[name], other[name]] as [never, never];
     if (SUBSCHEMAS.map.includes(name)) return compareMaps(use, name, one, other);
+    const isWider = isLooser(one, other);
+    if (['oneOf', 'anyOf'].includes(name) && (isWider || isLooser(other, one))) {
+      return name === 'oneOf' ? toDifference(isWider === (use === 'answer'), before, after) : [];
+    }
     if (LISTS.includes(name)) return compareLists(use, name, before, after);
     if (name === 'prefixItems') return comparePositions(use, one, other);
     if (typeof before === 'object' && typeof after === 'object') {
@@ -127,6 +131,11 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
   }
 
   return compare;
+}
+
+/** Whether a value that had to match one schema of a list may match several. */
+function isLooser({ oneOf, anyOf }: Node, other: Node): boolean {
+  return oneOf !== undefined && !anyOf && !other.oneOf && isDeepStrictEqual(oneOf, other.anyOf);
 }
 
 /** Differences that may allow less and more at once. */
@@ -239,6 +248,8 @@ function toOpenness(additional: unknown): number {
 const NARROWING: Readonly<Record<string, Narrows>> = {
   type: (before?: string, after?: string) => after !== undefined && !(before && isWithin(before, after)),
   format: (before: string | undefined, after: string | undefined, one, other, use) => {
+    // The text is written in another way.
+    if ([before, after].includes('byte')) return true;
     const [from, to] = [bitsOf(before, one), bitsOf(after, other)];
     // A request always has the bounds that its format stands for.
     return from && to ? use === 'answer' && to < from : after !== undefined;
@@ -247,6 +258,7 @@ const NARROWING: Readonly<Record<string, Narrows>> = {
   exclusiveMinimum: narrowsBound('minimum'),
   maximum: narrowsBound('maximum'),
   exclusiveMaximum: narrowsBound('maximum'),
+  multipleOf: (before?: number, after?: number) => after !== undefined && !(before && before % after === 0),
   minLength: isMore,
   minItems: isMore,
   minProperties: isMore,

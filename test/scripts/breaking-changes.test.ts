@@ -42,6 +42,8 @@ const NARROWER = parse(`
 - [{}, { additionalProperties: { type: string } }, additionalProperties]
 - [{}, { oneOf: [{ type: string }, { type: integer }] }, oneOf.0]
 - [{ oneOf: [{ const: a }, { const: b }, { const: c }] }, { oneOf: [{ const: a }, { const: c }] }, oneOf.1]
+- [{ anyOf: [{ const: a }, { maxLength: 1 }] }, { oneOf: [{ const: a }, { maxLength: 1 }] }, oneOf]
+- [{ multipleOf: 5 }, { multipleOf: 10 }, multipleOf]
 - [{}, { not: { enum: [x] } }, not]
 - [{ not: { enum: [x] } }, { not: { enum: [x, y] } }, not.enum.1]
 - [{}, { dependentRequired: { a: [b] } }, dependentRequired]
@@ -92,6 +94,8 @@ const CHANGED = parse(`
 - [{ type: integer, format: int32 }, { type: integer }, [], [format, maximum, minimum]]
 - [{ type: integer, format: int64 }, { type: integer, format: int32 }, [minimum, maximum], []]
 - [{ type: number, format: float }, { type: number, format: double }, [], [format]]
+- [{ type: string }, { type: string, format: byte }, [format], [format]]
+- [{ multipleOf: 10 }, { multipleOf: 15 }, [multipleOf], [multipleOf]]
 - [{ description: A }, { description: B }, [], []]
 `);
 
@@ -321,6 +325,13 @@ describe('the command', () => {
       lines: ['No release to compare with: no tag v* is an ancestor of HEAD'],
       errors: '',
     });
+  });
+
+  test('has nothing to compare with in a shallow clone without the tag of a release', async () => {
+    const clone = join(bare, 'shallow');
+    execFileSync('git', ['clone', '--quiet', '--depth', '1', `file://${folder}`, clone]);
+    const errors = 'A shallow clone may lack the last release: run git fetch --unshallow --tags\n';
+    expect(await run([], clone)).toEqual({ code: 2, lines: [''], errors });
   });
 
   test('tells what breaks first, and ends with 1', async () => {
