@@ -234,8 +234,11 @@ function toResult(operation: Operation, outcome: Outcome, res: ServerResponse): 
   const context = contextOf(res);
   if (!('failure' in outcome)) {
     context.toolStatus = outcome.status;
+    const { Link: link, 'Idempotent-Replayed': replayed } = outcome.headers ?? {};
     // A model would take an empty text for a failure.
-    const texts = [outcome.json || 'Done; there is no content.', ...describeNext(operation, outcome.headers?.Link)];
+    const texts = [outcome.json || 'Done; there is no content.', ...describeNext(operation, link)];
+    if (replayed)
+      texts.push('An earlier call with the same Idempotency-Key got this answer: nothing was changed again.');
     return {
       content: texts.map((text) => ({ type: 'text', text })),
       ...(readAnswerSchema(operation) && { structuredContent: {} }),

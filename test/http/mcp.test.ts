@@ -24,6 +24,7 @@ const BODY_LIMIT = 2_000;
 const AURORA = { 'X-Api-Key': KEYS.aurora };
 const PING = JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' });
 const COUNT = 101;
+const REPEATED = 'mcp-again';
 
 const LIST = { responses: withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject) };
 const FIELDS = { type: 'object', additionalProperties: false };
@@ -106,7 +107,10 @@ const store = createStubStore((call) => {
   if (known) return known;
   if (call.returns === 'nothing') return { json: '', count: 1 };
   if (call.returns === 'value') return { json: '12345678901234567890', count: 1 };
-  return call.returns === 'row' ? { json: '{"id":"novo"}' } : students.call(call, new AbortController().signal);
+  const isReplayed = call.args.p_idempotency_key === REPEATED;
+  return call.returns === 'row'
+    ? { json: '{"id":"novo"}', isReplayed }
+    : students.call(call, new AbortController().signal);
 });
 
 let gateway: TestGateway;
@@ -336,6 +340,13 @@ describe('the tools', () => {
     const args = { ...STUDENT, 'Idempotency-Key': 'mcp-once' };
     expect(await callTool(creation, args)).toEqual({ isError: false, body: { id: 'novo' } });
     expect(argsOf()).toEqual([{ ...STUDENT, p_idempotency_key: 'mcp-once' }]);
+  });
+
+  test('say that a record was created by an earlier call', async () => {
+    expect(await callTool(creation, { ...STUDENT, 'Idempotency-Key': REPEATED })).toEqual({
+      ...{ isError: false, body: { id: 'novo' } },
+      next: 'An earlier call with the same Idempotency-Key got this answer: nothing was changed again.',
+    });
   });
 });
 
