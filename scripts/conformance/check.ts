@@ -27,11 +27,15 @@ export type Setting = {
   /** The checked operations. */
   readonly operations: readonly Operation[];
   readonly client: Client;
+  /** The URL before the operations' paths, without a slash at its end. */
+  readonly url: string;
   readonly coverage: Coverage;
   /** Another tenant's key, one that may only read, and one over its limit. */
   readonly otherKey?: string;
   readonly readKey?: string;
   readonly limitedKey?: string;
+  /** Keys that differ little from the run's own. */
+  readonly nearKeys: readonly symbol[];
   /** Replaces the run's own key. */
   readonly sender?: symbol;
   /** The other tenant's records by list, as first read. */

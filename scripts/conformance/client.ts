@@ -1,6 +1,7 @@
 // Sends requests to the deployment, with limited concurrency.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
 import { errors, Pool } from 'undici';
 import { messageOf } from '../../src/errors.ts';
 import type { Json } from '../../src/store/store.ts';
@@ -60,6 +61,11 @@ export type ClientOptions = {
   readonly signal?: AbortSignal | undefined;
   /** Wraps the exchange, such as with a fault that the checks must find. */
   readonly intercept?: (exchange: Exchange) => Exchange;
+};
+
+const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
+  br: brotliDecompressSync,
+  gzip: gunzipSync,
 };
 
 /** Concurrent requests. */
@@ -171,7 +177,9 @@ export class Client {
       },
       body: body ?? null,
     });
-    const text = await response.body.text();
+    const bytes = await response.body.bytes();
+    const encoding = String(response.headers['content-encoding']);
+    const text = new TextDecoder().decode(bytes.length > 0 ? (DECODERS[encoding]?.(bytes) ?? bytes) : bytes);
     const received = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
     return { status: response.statusCode, headers: Object.fromEntries(received), text, body: parseJson(text) };
   }

@@ -67,6 +67,18 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
     });
   }
 
+  if (list) {
+    yield check('gives the same in any encoding', async () => {
+      for (let tries = 1; ; tries++) {
+        const encoded = withHeader(valid, 'Accept-Encoding', 'gzip, br');
+        const [expected, got] = [await client.send(valid), await client.send(encoded)].map(describeAnswer);
+        if (got === expected) return;
+        // Others may have changed the list meanwhile.
+        if (tries === MAX_TRIES) throw new Mismatch(encoded, `${expected}`, `${got}`);
+      }
+    });
+  }
+
   // A proxy may replace the client's id, but ids must be unique.
   yield check(`returns the request's ${ID}`, async () => {
     const seen = new Set<string>();
@@ -85,6 +97,18 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
     for (const request of requests) {
       const value = (await client.send(request)).headers['x-content-type-options'] ?? 'none';
       if (value.toLowerCase() !== 'nosniff') throw new Mismatch(request, 'X-Content-Type-Options: nosniff', value);
+    }
+  });
+
+  yield check('keeps answers to a key out of shared caches', async () => {
+    const varying = contract.keyHeader.toLowerCase();
+    for (const request of requests.filter(({ key }) => key !== null)) {
+      const { 'cache-control': control = 'none', vary = 'none' } = (await client.send(request)).headers;
+      const [directives, names] = [control, vary].map((text) => listOf(text.toLowerCase())) as [string[], string[]];
+      const isOfKey = ['private', 'no-cache'].some((one) => directives.includes(one)) && names.includes(varying);
+      if (directives.includes('no-store') || isOfKey) continue;
+      const expected = `Cache-Control: no-store, or private or no-cache with Vary: ${contract.keyHeader}`;
+      throw new Mismatch(request, expected, `Cache-Control: ${control}, Vary: ${vary}`);
     }
   });
 

@@ -4,6 +4,7 @@ import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Check, check, expectAnswer, forAll, type Setting } from './check.ts';
 import { parseJson } from './client.ts';
+import { CREATED, compareSent } from './creations.ts';
 import type { Input, Operation } from './operations.ts';
 import {
   type Assignment,
@@ -15,6 +16,7 @@ import {
   toValidRequest,
   withRequired,
 } from './request.ts';
+import type { Row } from './rows.ts';
 import { createValid, createViolations, someOf, type Values } from './values.ts';
 
 /** Few, because a gateway may slow down a client that guesses keys. */
@@ -45,7 +47,8 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     // The gateway refuses `after` beside `offset`.
     const hasRule = (input: Input) => input.rule || input === operation.list?.after;
     const rules = [...new Set([...required, ...given])].filter(hasRule).map(({ name }) => name);
-    await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });
+    const answer = await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });
+    if (answer.status === CREATED) compareSent(request(assignments), assignments, answer.body as Row);
     for (const { name } of given) coverage.show(operation, 'input', name);
     return true;
   };
@@ -77,7 +80,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   yield check('refuses a request without a key', () => refuses({ ...request(), key: null }, 400));
   yield checkAll(
     'refuses an unknown key',
-    { some: UNKNOWN_KEY, edges: [] },
+    { some: UNKNOWN_KEY, edges: setting.nearKeys } as Values<string | symbol>,
     (key) => refuses({ ...request(), key }, 401),
     UNKNOWN_KEYS,
   );
@@ -127,6 +130,13 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
       const sent = { ...request(), body: JSON.stringify(value) };
       await expectAnswer(setting, operation, sent, { status: 422, fields: ['body'] });
     }
+  });
+  const [first] = withRequired(operation, []).filter(({ input }) => input.in === 'body');
+  if (!first) return;
+  yield check('refuses a repeated field', () => {
+    const { body: text = '', ...others } = request();
+    const repeated = text.replace('{', () => `{${JSON.stringify(first.input.name)}:1,`);
+    return refusesInputs({ ...others, body: repeated }, [first.input]);
   });
 }
 

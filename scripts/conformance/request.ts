@@ -12,6 +12,14 @@ export const OTHER_KEY = Symbol('OTHER_KEY');
 export const READ_KEY = Symbol('READ_KEY');
 export const LIMITED_KEY = Symbol('LIMITED_KEY');
 
+/** Keys that a careless comparison takes for the run's own, each named as bash writes it. */
+export const NEAR_KEYS: ReadonlyMap<symbol, (key: string) => string> = new Map([
+  [Symbol('{API_KEY%?}~'), (key) => `${key.slice(0, -1)}~`],
+  [Symbol('{API_KEY}x'), (key) => `${key}x`],
+  [Symbol('{API_KEY^^}'), (key) => key.toUpperCase()],
+  [Symbol('{API_KEY,,}'), (key) => key.toLowerCase()],
+]);
+
 export type Request = {
   readonly method: string;
   /** Path and query, after the deployment's URL. */

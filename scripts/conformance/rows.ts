@@ -54,9 +54,22 @@ async function receivePage(
   const { body, headers } = await expectAnswer(setting, operation, request);
   const rows = body as readonly Row[];
   if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
-  // RFC 8288, section 3. A proxy may make references absolute.
+  const { limit, offset, after } = operation.list;
+  const places = [limit, offset, after].map((input) => input?.name);
+  const base = new URL(setting.url + request.target);
+  /** What a link has to repeat. A proxy may make it absolute, with a scheme and port of its own. */
+  const describeList = ({ hostname, pathname, searchParams }: URL) => {
+    const others = [...searchParams].filter(([name]) => !places.includes(name)).sort();
+    return `//${hostname}${pathname}?${new URLSearchParams(others)}`;
+  };
+  // RFC 8288, section 3.
   const links = [...(headers.link ?? '').matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
-  const pairs = links.map(([, reference = '', relation]) => [relation, reference.replace(/^[^?]*/, '')]);
+  const pairs = links.map(([, reference = '', relation]) => {
+    const url = URL.parse(reference, base.href);
+    const expected = describeList(base);
+    if (url && describeList(url) === expected) return [relation, url.search];
+    throw new Mismatch(request, `a Link to ${expected}`, reference);
+  });
   return { request, rows, links: Object.fromEntries(pairs) };
 }
 

@@ -12,9 +12,9 @@ import { createKeyChecks, createLimitCheck, createUntouchedCheck } from './keys.
 import { createListChecks } from './lists.ts';
 import { isList, type Operation } from './operations.ts';
 import type { Outcome, Report, Section } from './report.ts';
-import { isRead, LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
+import { isRead, LIMITED_KEY, NEAR_KEYS, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
 
-export type RunOptions = Omit<Setting, 'client' | 'coverage' | 'foreign' | 'operations' | 'sender'> &
+export type RunOptions = Omit<Setting, 'client' | 'coverage' | 'foreign' | 'nearKeys' | 'operations' | 'sender'> &
   Omit<ClientOptions, 'keys' | 'keyHeader'> & {
     readonly key: string;
     /** By operationId; all by default. */
@@ -32,16 +32,19 @@ export async function runContract(
   onSection: (section: Section) => void = () => {},
 ): Promise<Report> {
   const { contract, url, seed, runs, only, otherKey, readKey, limitedKey } = options;
+  const near = [...NEAR_KEYS].map(([symbol, change]) => [symbol, change(options.key)] as const);
   const keys = new Map<symbol, string | undefined>([
     [OWN_KEY, options.key],
     [OTHER_KEY, otherKey],
     [READ_KEY, readKey],
     [LIMITED_KEY, limitedKey],
+    ...near,
   ]);
   const client = new Client({ ...options, keys, keyHeader: contract.keyHeader });
   const coverage = new Coverage();
   const operations = contract.operations.filter(({ id }) => only?.includes(id) ?? true);
-  const run: Run = { ...options, client, coverage, foreign: new Map(), operations };
+  const nearKeys = near.filter(([, key]) => key !== options.key).map(([symbol]) => symbol);
+  const run: Run = { ...options, client, coverage, foreign: new Map(), nearKeys, operations };
   const started = performance.now();
   const sections: Section[] = [];
   const add = async (title: string, checks: Iterable<Check>, first: readonly Outcome[] = []) => {

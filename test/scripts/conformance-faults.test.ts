@@ -5,7 +5,14 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Answer } from '../../scripts/conformance/client.ts';
 import { toJUnit } from '../../scripts/conformance/report.ts';
-import { LIMITED_KEY, OTHER_KEY, OWN_KEY, READ_KEY, type Request } from '../../scripts/conformance/request.ts';
+import {
+  LIMITED_KEY,
+  NEAR_KEYS,
+  OTHER_KEY,
+  OWN_KEY,
+  READ_KEY,
+  type Request,
+} from '../../scripts/conformance/request.ts';
 import type { RunOptions } from '../../scripts/conformance/run.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { follow } from '../../src/openapi/pointer.ts';
@@ -73,6 +80,9 @@ const matching = (pattern: RegExp): string => expect.stringMatching(pattern);
 const lacks = (name: string) => headers(() => ({ [name]: undefined }));
 const link = (change: (link: string | undefined) => string | undefined) =>
   headers(({ link }) => ({ link: change(link) }));
+const encoded = (change: (answer: Answer) => Partial<Answer>): Fault => ({
+  answer: (answer, { headers }) => ('Accept-Encoding' in headers ? change(answer) : {}),
+});
 const notModified = { status: 304, text: '', body: undefined };
 let answers = 0;
 
@@ -188,6 +198,11 @@ const OF_LIST: Faults = {
         got: matching(/^a2000000-/),
       },
     ],
+    [
+      'a filter that minds the case of an id',
+      filtered('academia_id', (all, value) => (value === value.toLowerCase() ? all : [])),
+      { curl: matching(/academia_id=A1000000-0000-4000-8000-000000000001/) },
+    ],
   ],
   'refuses an unknown parameter': [
     [
@@ -217,11 +232,27 @@ const OF_LIST: Faults = {
   'refuses a request without a key': [
     ['no need of a key', { ask: () => ({ key: OWN_KEY }) }, { curl: "curl -i '$URL/personais'" }],
   ],
-  'refuses an unknown key': [['no need of a known key', { ask: () => ({ key: OWN_KEY }) }]],
+  'refuses an unknown key': [
+    ['no need of a known key', { ask: () => ({ key: OWN_KEY }) }],
+    ...[...NEAR_KEYS.keys()]
+      .slice(0, 3)
+      .map((near): [string, Fault, Partial<Failed>] => [
+        `the key $${near.description} taken for its own`,
+        { ask: ({ key }) => (key === near ? { key: OWN_KEY } : {}) },
+        { curl: `curl -i -H "X-Api-Key: $${near.description}" '$URL/personais'`, expected: '401 as in the document' },
+      ]),
+  ],
   'links each page to the next and the previous one': [
     ['no next', link((text = '') => text.replace('"next"', '"last"'))],
     ['no prev', link((text = '') => text.replace('"prev"', '"first"'))],
     ['no links', lacks('link')],
+    ['a link to another host', link((text) => text?.replace('<?', '<https://api.example/v1/personais?'))],
+    [
+      'a link to another path',
+      link((text) => text?.replace('<?', '</v1/academias?')),
+      { expected: matching(/^a Link to \/\/127.0.0.1\/v1\/personais\?/), got: matching(/^\/v1\/academias\?/) },
+    ],
+    ['a link without the filter', link((text) => text?.replace(/academia_id=[^&]*&/, ''))],
     [
       'a next that is the same page',
       link((text = '') => text.replace(/offset=\d+>; rel="next/, 'offset=0>; rel="next')),
@@ -287,6 +318,18 @@ const OF_LIST: Faults = {
   'forbids content type sniffing': [
     ['types to guess', lacks('x-content-type-options'), { expected: matching(/nosniff/), got: 'none' }],
   ],
+  'keeps answers to a key out of shared caches': [
+    [
+      'answers for any cache',
+      headers(() => ({ 'cache-control': 'public, max-age=600' })),
+      { expected: matching(/no-store/), got: 'Cache-Control: public, max-age=600, Vary: x-api-key, Accept-Encoding' },
+    ],
+    ['nothing said to caches', lacks('cache-control')],
+    ['a copy for every key', headers(({ vary = '' }) => ({ vary: vary.replace('x-api-key, ', '') }))],
+  ],
+  'gives the same in any encoding': [
+    ['an encoded answer that is cut off', encoded(({ text }) => ({ text: text.slice(0, -1) }))],
+  ],
   'declares the language of its messages': [
     ['no language', lacks('content-language')],
     ['another language', headers(() => ({ 'content-language': 'en' })), { got: 'en' }],
@@ -298,6 +341,9 @@ const FORGETS: Fault = {
     headers: key.length === 36 || key === '' ? headers : { ...headers, 'Idempotency-Key': key },
   }),
 };
+
+const answered = new Set<string>();
+const mapName = ({ nome, ...row }: Row, change: (name: string) => string) => ({ ...row, nome: change(String(nome)) });
 
 const OF_CREATION: Faults = {
   'creates what the list shows': [
@@ -311,6 +357,16 @@ const OF_CREATION: Faults = {
     [
       'another creation than was sent',
       { ask: ({ body = '' }) => ({ body: body.replace(/Contract test /, 'Contract ') }) },
+    ],
+    ['a decomposed accent that is composed', { ask: ({ body = '' }) => ({ body: body.normalize('NFC') }) }],
+  ],
+  'takes p_nome': [
+    [
+      'names that are stored without capitals',
+      {
+        answer: ({ body, status }) =>
+          status === 201 ? withBody(mapName(body as Row, (name) => name.toLowerCase())) : {},
+      },
     ],
   ],
   'takes p_sexo': [
@@ -347,6 +403,22 @@ const OF_CREATION: Faults = {
         got: 'idempotent-replayed: none, then idempotent-replayed: none',
       },
     ],
+  ],
+  'creates one record for concurrent requests with the same Idempotency-Key': [
+    [
+      'an idempotency key that only holds after the answer',
+      {
+        ask: ({ headers: { 'Idempotency-Key': key = '', ...headers } }) =>
+          key === '' || answered.has(key) ? {} : { headers },
+        answer: (_answer, { headers: { 'Idempotency-Key': key = '' } }) => {
+          answered.add(key);
+          return {};
+        },
+      },
+    ],
+  ],
+  'refuses a repeated field': [
+    ['the last of two values that is taken', { ask: ({ body = '' }) => ({ body: body.replace(/"p_nome":1,/, '') }) }],
   ],
   'refuses another body with the same Idempotency-Key': [['an idempotency key for any body', FORGETS]],
 };
@@ -447,7 +519,7 @@ describe('a faulty gateway', () => {
     ],
     [
       'stand behind a proxy that makes its links absolute',
-      link((text) => text?.replaceAll('<?', '<https://api.example/v1/personais?')),
+      link((text) => text?.replaceAll('<?', '<https://127.0.0.1/v1/personais?')),
     ],
     [
       'stand behind a proxy that gives requests ids of its own',
@@ -512,6 +584,13 @@ describe('a gateway with a hole between its keys', () => {
       'tells no record of the other key from an unknown one by p_academia_id',
       of(OWN_KEY, (_answer, { body }) => (body?.includes(FOREIGN.gym) ? { status: 201, text: '{}' } : {})),
       { got: '201 {}' },
+    ],
+    [
+      "that answers an Idempotency-Key with another tenant's record",
+      'criarAluno',
+      'keeps what was created with an Idempotency-Key from the other key',
+      { ask: ({ key, method }) => (key === OTHER_KEY && method === 'POST' ? { key: OWN_KEY } : {}) },
+      { expected: 'another record than that of the own key', got: expect.stringContaining('201 {') },
     ],
     [
       'that lets a key write that may only read',
@@ -583,6 +662,18 @@ describe('a run skips what it cannot check', () => {
       { answer: (_answer, request) => (queryOf(request) === 'limit=1' ? notFound : {}) },
       { only, document: withNotFound },
       'the database refused the request, with 404 {"error":"Not found"}',
+    ],
+    [
+      'headers that a proxy does not pass on',
+      'answers the example headersTooLarge with 431',
+      {
+        answer: ({ status }) =>
+          status === 431
+            ? { status: 400, headers: { 'content-type': 'text/html' }, text: '<h1>400</h1>', body: undefined }
+            : {},
+      },
+      { only },
+      'a proxy refused it first',
     ],
     [
       'changes where it only reads',
