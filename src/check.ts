@@ -27,6 +27,7 @@ export async function checkStart(config: Config, print: (line: string) => void):
   tell({ name: 'Configuration', text: 'ok' });
   try {
     const document = await compileFile(FILES.document);
+    if (config.mcp) (await import('./http/mcp.ts')).readTools(document);
     tell({ name: 'Document', text: `ok: ${document.operations.size} operations` });
     await checkStore({ config, document, pending: await inspectMigrations(config, FILES.migrations), tell });
   } catch (error) {

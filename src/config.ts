@@ -133,9 +133,9 @@ function readOrigins(text: string): readonly string[] | undefined {
   return values.every((value) => value === '*' || isOrigin(value)) ? values : undefined;
 }
 
-/** Reads the name of a time zone (IANA). Postgres takes IST and other abbreviations for zones that Node does not mean. */
+/** Reads the name of a time zone (IANA). Postgres may read one without a slash, such as IST, as an abbreviation of another zone. */
 function readTimeZone(text: string): string | undefined {
-  if (!text.includes('/') && text !== 'UTC') return undefined;
+  if (!text.includes('/') && !/^(utc|gmt)$/i.test(text)) return undefined;
   try {
     new Intl.DateTimeFormat('en', { timeZone: text });
     return text;
@@ -151,6 +151,7 @@ export const VARIABLES = {
     'address to listen on; `0.0.0.0` for all. If other machines can reach it, the gateway refuses a store with the demo data.',
     '127.0.0.1',
     'a host name or address, without a port',
+    // A single colon would stand before a port; an IPv6 address has two or more.
     /^(?![^:]*:[^:]*$)[\w.:%-]+$/,
   ),
   WORKERS: variable<number | 'auto'>(
@@ -231,10 +232,10 @@ export const VARIABLES = {
   ),
   REDIS_URL: url(
     'Redis, in which several gateways share their counts of requests per minute, such as `redis://host:6379/0`',
-    'redis://host:6379/0, or rediss:// for TLS, without parameters',
+    'redis://host:6379/0, or rediss:// for TLS, without the parameter ssl',
     (text) => {
-      const { pathname, search } = URL.parse(text) ?? {};
-      return hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(pathname ?? '') && !search;
+      const { pathname = '', searchParams } = URL.parse(text) ?? {};
+      return hasProtocol('redis:', 'rediss:')(text) && /^\/?\d*$/.test(pathname) && !searchParams?.has('ssl');
     },
   ),
   TIME_ZONE: variable(

@@ -244,6 +244,11 @@ function toOpenness(additional: unknown): number {
   return typeof additional === 'object' ? 1 : additional === false ? 0 : 2;
 }
 
+/** Whether a quotient of decimals, which doubles round, is an integer. */
+function isInteger(quotient: number): boolean {
+  return Number.isInteger(Number(quotient.toPrecision(15)));
+}
+
 /** Any other keyword allows less if it is new or different. */
 const NARROWING: Readonly<Record<string, Narrows>> = {
   type: (before?: string, after?: string) => after !== undefined && !(before && isWithin(before, after)),
@@ -258,7 +263,7 @@ const NARROWING: Readonly<Record<string, Narrows>> = {
   exclusiveMinimum: narrowsBound('minimum'),
   maximum: narrowsBound('maximum'),
   exclusiveMaximum: narrowsBound('maximum'),
-  multipleOf: (before?: number, after?: number) => after !== undefined && !(before && before % after === 0),
+  multipleOf: (before?: number, after?: number) => after !== undefined && !(before && isInteger(before / after)),
   minLength: isMore,
   minItems: isMore,
   minProperties: isMore,

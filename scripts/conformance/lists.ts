@@ -179,7 +179,8 @@ function toValues(filter: Filter, found: readonly (Json | undefined)[]): Values 
   const texts = toKnown(found).map(String).filter(Boolean);
   const parts = filter.match === 'contains' && texts.length > 0 ? fc.constantFrom(...texts).chain(partOf) : undefined;
   const own = parts ? keepValid(filter, parts) : edges.length > 0 ? fc.constantFrom(...edges) : undefined;
-  const capitals = filter.schema.format === 'uuid' ? edges.slice(0, 1).map((value) => upper(String(value))) : [];
+  const written = filter.schema.format === 'uuid' ? edges.slice(0, 1).map((value) => upper(String(value))) : [];
+  const capitals = written.filter((value) => isValid(filter, value));
   return own
     ? { some: fc.oneof({ weight: 3, arbitrary: own }, some), edges: [...edges.slice(0, MAX_EDGES), ...capitals] }
     : { some, edges: [] };

@@ -57,14 +57,16 @@ async function receivePage(
   const { limit, offset, after } = operation.list;
   const places = [limit, offset, after].map((input) => input?.name);
   const base = new URL(setting.url + request.target);
-  /** What a link has to repeat. A proxy may make it absolute, with a scheme and port of its own. */
-  const describeList = ({ hostname, pathname, searchParams }: URL) => {
+  /** What a link has to repeat. A proxy may make it absolute, with the host that clients know. */
+  const describeList = ({ pathname, searchParams }: URL) => {
     const others = [...searchParams].filter(([name]) => !places.includes(name)).sort();
-    return `//${hostname}${pathname}?${new URLSearchParams(others)}`;
+    return `${pathname}?${new URLSearchParams(others)}`;
   };
   // RFC 8288, section 3.
   const links = [...(headers.link ?? '').matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
-  const pairs = links.map(([, reference = '', relation]) => {
+  // A proxy may add others.
+  const ofPages = links.filter(([, , relation]) => ['next', 'prev'].includes(`${relation}`));
+  const pairs = ofPages.map(([, reference = '', relation]) => {
     const url = URL.parse(reference, base.href);
     const expected = describeList(base);
     if (url && describeList(url) === expected) return [relation, url.search];

@@ -128,7 +128,11 @@ async function chooseSamples(
   const created = kinds.includes('create') ? await makeNew(db, subject, first, all) : undefined;
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
   const makeTaken = async () => {
-    const repeated = await findTaken(db, subject, all);
+    const repeated = await findTaken(
+      db,
+      subject,
+      kinds.includes('update') ? all.filter((row) => row !== changed?.row) : all,
+    );
     const keys = uniques.map(({ name }) => name).join(' or ');
     const row = need(repeated, `that ${keys} keeps from being repeated: without null in the columns of that`);
     return [{ name: 'taken', status: 409, parameters: {}, body: body(row) }];

@@ -136,10 +136,9 @@ function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
   }
   for (const column of columns) reasons.push(...findUnfit(column, name));
   if (kinds.includes('create') || kinds.includes('update')) {
-    for (const index of [...table.indexes, ...table.uniques.map((unique) => unique.columns)]) {
-      const texts = written.filter((one) => index.includes(one.name) && (one.schema.maxLength ?? 0) > MAX_INDEXED);
-      reasons.push(...texts.map((column) => describeIndexed(column, name)));
-    }
+    const indexed = [...table.indexes, ...table.uniques.map((unique) => unique.columns)].flat();
+    const texts = written.filter((one) => indexed.includes(one.name) && (one.schema.maxLength ?? 0) > MAX_INDEXED);
+    reasons.push(...texts.map((column) => describeIndexed(column, name)));
     // The functions read the records of the table, which only row security limits to the tenant a second time.
     const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.table] : []));
     reasons.push(...[...new Set(open)].map(describeOpenTable));

@@ -1,4 +1,4 @@
-// Argument parsers for commander; they throw InvalidArgumentError.
+// Argument parsers for commander, which throw InvalidArgumentError, and paths.
 
 import { existsSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';

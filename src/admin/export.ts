@@ -1,8 +1,8 @@
 // Exports a tenant's data to a folder of CSV files that can be imported again.
 
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { type FileHandle, mkdir, open, rename, rm } from 'node:fs/promises';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
@@ -23,13 +23,14 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
   const path = toPath(folder);
   // An interrupted export leaves it under this name, so that its part of the data is not imported as all.
   const part = `${path}.part`;
-  const isEmpty = existsSync(path) && readdirSync(path).length === 0;
+  const isEmpty = statSync(path, { throwIfNoEntry: false })?.isDirectory() && readdirSync(path).length === 0;
   const existing = (isEmpty ? [part] : [path, part]).find(existsSync);
   if (existing) throw new CommandError(t`There is ${existing} already: nothing was exported`);
   const counts: [string, number][] = [];
+  await mkdir(dirname(part), { recursive: true });
+  // Personal data: only the owner may read it.
+  await mkdir(part, { mode: 0o700 });
   try {
-    // Personal data: only the owner may read it.
-    await mkdir(part, { recursive: true, mode: 0o700 });
     await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
       // Times do not depend on the server's time zone, nor lists of dates on its order of day and month.

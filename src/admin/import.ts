@@ -1,5 +1,6 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
+import { constants } from 'node:buffer';
 import { readdirSync, statSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -109,6 +110,7 @@ function findFile(table: string, name: string): Source {
   if (!stat) throw new CommandError(t`There is no file ${name}`);
   // A device such as /dev/zero has no end.
   if (!stat.isFile() && !stat.isFIFO()) throw new CommandError(t`${name} is a folder or a device: expected a CSV file`);
+  if (stat.size > constants.MAX_STRING_LENGTH) throw new CommandError(t`${name} is larger than 512 MB: split it`);
   return { table, name, read: () => readFile(path) };
 }
 

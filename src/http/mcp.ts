@@ -18,7 +18,8 @@ import { createToolReader, readBodySchema, type ToolCall, toToolArgument } from 
 import type { Config } from '../config.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { type Operation, readAnswerSchema, toToolName } from '../openapi/operations.ts';
+import { DocumentError } from '../openapi/document.ts';
+import { type Operation, readAnswerSchema } from '../openapi/operations.ts';
 import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Schema } from '../openapi/schema.ts';
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
@@ -44,14 +45,17 @@ type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
 /** The maximum number of values in an envelope: the SDK takes microseconds for each. No real client sends so many. */
 const MAX_VALUES = 1_000;
 
-/** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. */
+/** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
 export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
+  // Throws at the start, and not in a request.
+  readTools(readDocument());
+
   function createMcpServer(document: CompiledDocument, callTool: CallTool): Server {
     const info = document.source.info as Info;
     const { title, version, description = '', 'x-instructions': instructions = description } = info;
     const options = { capabilities: { tools: {} }, instructions };
     const server = new Server({ name: title, version }, options);
-    const tools = new Map([...document.operations.values()].map((operation) => [toToolName(operation.id), operation]));
+    const tools = readTools(document);
     server.setRequestHandler('tools/list', () => {
       const all = [...tools.values()];
       return { tools: all.map((operation) => toTool(operation, all)) };
@@ -142,6 +146,26 @@ function toWebRequest({ 'mcp-protocol-version': version }: IncomingHttpHeaders):
   const headers = new Headers({ accept: 'application/json, text/event-stream', 'content-type': 'application/json' });
   if (version !== undefined) headers.set('mcp-protocol-version', String(version));
   return new Request('http://localhost/mcp', { method: 'POST', headers });
+}
+
+/** The operations by the names of their tools. Throws DocumentError if two have the same. */
+export function readTools({ operations }: CompiledDocument): ReadonlyMap<string, Operation> {
+  const tools = new Map<string, Operation>();
+  for (const operation of operations.values()) {
+    const name = toToolName(operation.id);
+    const other = tools.get(name);
+    if (other) {
+      const text = `MCP: the operationIds ${other.id} and ${operation.id} give one name of a tool, ${name}: rename one`;
+      throw new DocumentError([{ text }]);
+    }
+    tools.set(name, operation);
+  }
+  return tools;
+}
+
+/** The name of an operation's tool, with characters and a length that all model APIs accept. */
+function toToolName(id: string): string {
+  return id.replace(/[^\w-]/g, '_').slice(0, 64);
 }
 
 function toTool(operation: Operation, all: readonly Operation[]): Tool {

@@ -165,9 +165,9 @@ export function openUsage(options: UsageOptions): Usage {
 
   async function admitTo(account: Account, key: string): Promise<Admission | undefined> {
     const admission = await account.admit(readCalendar(), takeToken);
-    // A key without calls was in no batch: its limits may be higher by now. The answers for a busy one are at most this old.
-    const isOld = !isFailing && now() - account.askedAt > 2 * recordEveryMs;
-    if (admission.retryAfter === undefined || !isOld) return admission;
+    // No batch has asked for the limits of an idle key, and they may be higher by now.
+    const mayHaveChanged = !isFailing && now() - account.askedAt > 2 * recordEveryMs;
+    if (admission.retryAfter === undefined || !mayHaveChanged) return admission;
     await askOnce(key);
     return account.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }

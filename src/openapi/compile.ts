@@ -184,7 +184,7 @@ export function createAjv(options: Options = {}): Ajv {
   return ajv as unknown as Ajv;
 }
 
-/** Ajv's own divides binary fractions: 19.99 would not be a multiple of 0.01. Doubles hold 15 decimal digits, and larger integers. */
+/** Ajv's own divides binary fractions: 19.99 would not be a multiple of 0.01. Doubles hold 15 decimal digits, and integers to 2 ** 53. */
 const multipleOf: CodeKeywordDefinition = {
   keyword: 'multipleOf',
   type: 'number',

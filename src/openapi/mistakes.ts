@@ -42,8 +42,6 @@ export const REFUSED = {
     `${what} ${name} has ${name.length} characters, and Postgres knows ${MAX_NAME}: give it a shorter name`,
   'no operationId': () => 'operationId is missing: add one, which no other operation has',
   'an operationId twice': (id) => `operationId ${id} is used twice: rename one`,
-  'two operationIds of one tool': (first, id) =>
-    `the operationIds ${first} and ${id} would name one tool of MCP, which has letters, digits, _ and -, at most 64: rename one`,
   'other security than a key in a header, or none': (found) =>
     `security must require one scheme, of type apiKey in a header; it has ${found}`,
   'a cookie, or a parameter in another place': (name, place, places) =>
@@ -191,6 +189,8 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
     (error) =>
       !['anyOf', 'oneOf', 'if'].includes(error.keyword) &&
       error.propertyName === undefined &&
+      // findPatterns has the name that is no regular expression.
+      !(error.keyword === 'propertyNames' && error.instancePath.endsWith('/patternProperties')) &&
       (isFirst(error) || !isChoice(error.instancePath)),
   );
   const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);

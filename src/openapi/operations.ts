@@ -146,7 +146,6 @@ export function readOperations(
   mistakes: Mistake[],
 ): ReadonlyMap<string, Operation> {
   const result = new Map<string, Operation>();
-  const tools = new Map<string, string>();
   const readers: OperationReader[] = [];
   const written = listSources(document);
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
@@ -154,12 +153,8 @@ export function readOperations(
     try {
       const reader = new OperationReader(readSource(), document, allows);
       const operation = reader.read();
-      const { id } = operation;
-      const other = tools.get(toToolName(id));
-      if (result.has(id)) reader.mistake('an operationId twice', ['operationId'], id);
-      else if (other !== undefined) reader.mistake('two operationIds of one tool', ['operationId'], other, id);
-      tools.set(toToolName(id), id);
-      result.set(id, operation);
+      if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
+      result.set(operation.id, operation);
       readers.push(reader);
     } catch (error) {
       if (mistakes.length === 0) throw error;
@@ -638,11 +633,6 @@ function describeScheme(scheme: object | undefined): string {
 export function readAnswerSchema({ source, status }: Pick<Operation, 'source'> & { readonly status: number | string }) {
   const { content } = (source.responses[status] ?? {}) as Partial<OpenAPIV3.ResponseObject>;
   return content?.[JSON_TYPE]?.schema as Schema | undefined;
-}
-
-/** The name of an operation's tool in MCP, with characters and a length that all model APIs accept. */
-export function toToolName(id: string): string {
-  return id.replace(/[^\w-]/g, '_').slice(0, 64);
 }
 
 /** Whether the document declares a status for an operation: itself, a range such as 4XX, or `default`. */

@@ -243,11 +243,11 @@ function findKeywords(node: Node): Fault[] {
   return unknown.map((name) => [name, name]);
 }
 
-/** Finds formats that nothing checks: unknown ones, and an int32 that is no integer. */
+/** Finds unknown formats, and an int32 of what is no number: the converter of schemas gives an int32 its bounds. */
 function findFormats({ format, type }: Node): Fault[] {
   if (typeof format !== 'string') return [];
   const types = [type ?? []].flat();
-  const isMisplaced = format === 'int32' && types.length > 0 && !types.includes('integer');
+  const isMisplaced = format === 'int32' && types.length > 0 && !/integer|number/.test(types.join());
   if (Object.hasOwn(formats, format) && !isMisplaced) return [];
   const isNumber = types.includes('integer') || types.includes('number');
   const remedy = isNumber ? 'use minimum and maximum' : 'use a pattern';

@@ -372,6 +372,12 @@ describe('of another document, the tools', () => {
       expect(await callTool('findPets', { tags }, client)).toEqual({ isError: true, body: { error } });
     }
   });
+
+  test('refuse two operations that would have one name', async () => {
+    const [one, two] = [documentOf({ operationId: 'a b' }, '/a'), documentOf({ operationId: 'a_b' }, '/b')];
+    const both = { ...document, paths: { ...one.paths, ...two.paths } };
+    await expect(open({ document: both })).rejects.toThrow('MCP: the operationIds a b and a_b give one name');
+  });
 });
 
 /** More names than an operation can have. */

@@ -43,7 +43,7 @@ const NARROWER = parse(`
 - [{}, { oneOf: [{ type: string }, { type: integer }] }, oneOf.0]
 - [{ oneOf: [{ const: a }, { const: b }, { const: c }] }, { oneOf: [{ const: a }, { const: c }] }, oneOf.1]
 - [{ anyOf: [{ const: a }, { maxLength: 1 }] }, { oneOf: [{ const: a }, { maxLength: 1 }] }, oneOf]
-- [{ multipleOf: 5 }, { multipleOf: 10 }, multipleOf]
+- [{ multipleOf: 0.01 }, { multipleOf: 0.1 }, multipleOf]
 - [{}, { not: { enum: [x] } }, not]
 - [{ not: { enum: [x] } }, { not: { enum: [x, y] } }, not.enum.1]
 - [{}, { dependentRequired: { a: [b] } }, dependentRequired]

@@ -246,11 +246,10 @@ const OF_LIST: Faults = {
     ['no next', link((text = '') => text.replace('"next"', '"last"'))],
     ['no prev', link((text = '') => text.replace('"prev"', '"first"'))],
     ['no links', lacks('link')],
-    ['a link to another host', link((text) => text?.replace('<?', '<https://api.example/v1/personais?'))],
     [
       'a link to another path',
       link((text) => text?.replace('<?', '</v1/academias?')),
-      { expected: matching(/^a Link to \/\/127.0.0.1\/v1\/personais\?/), got: matching(/^\/v1\/academias\?/) },
+      { expected: matching(/^a Link to \/v1\/personais\?/), got: matching(/^\/v1\/academias\?/) },
     ],
     ['a link without the filter', link((text) => text?.replace(/academia_id=[^&]*&/, ''))],
     [
@@ -325,7 +324,7 @@ const OF_LIST: Faults = {
       { expected: matching(/no-store/), got: 'Cache-Control: public, max-age=600, Vary: x-api-key, Accept-Encoding' },
     ],
     ['nothing said to caches', lacks('cache-control')],
-    ['a copy for every key', headers(({ vary = '' }) => ({ vary: vary.replace('x-api-key, ', '') }))],
+    ['a copy for every key', headers(() => ({ 'cache-control': 'no-cache', vary: 'accept-encoding' }))],
   ],
   'gives the same in any encoding': [
     ['an encoded answer that is cut off', encoded(({ text }) => ({ text: text.slice(0, -1) }))],
@@ -519,7 +518,9 @@ describe('a faulty gateway', () => {
     ],
     [
       'stand behind a proxy that makes its links absolute',
-      link((text) => text?.replaceAll('<?', '<https://127.0.0.1/v1/personais?')),
+      link(
+        (text) => text && `${text.replaceAll('<?', '<https://api.example/v1/personais?')}, </style.css>; rel=preload`,
+      ),
     ],
     [
       'stand behind a proxy that gives requests ids of its own',

@@ -139,7 +139,7 @@ const IS_DISTRIBUTED = `select from pg_extension where extname = 'citus'`;
 /** The prepared statements are out of date: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
 const UNFIT = /^(0A|26|42)/;
 
-/** The settings on which the texts of values depend. */
+/** The settings that change the texts of values, as far as Postgres reports them. */
 const SETTINGS = ['TimeZone', 'DateStyle', 'IntervalStyle', 'client_encoding'];
 
 /** The maximum number of prepared statements: an operation has one for each set of inputs that clients send. */
@@ -374,12 +374,14 @@ export class Connection {
       case ERROR_RESPONSE:
         this.#takeError(running, readError(bytes, begin + HEADER, end));
         break;
-      case PARAMETER_STATUS: {
-        const [name = '', value] = readSetting(bytes, begin + HEADER, end);
-        if (this.#client.settings.get(name) === value) this.#changed.delete(name);
-        else if (SETTINGS.includes(name)) this.#changed.add(name);
-      }
+      case PARAMETER_STATUS:
+        this.#takeSetting(readSetting(bytes, begin + HEADER, end));
     }
+  }
+
+  #takeSetting([name = '', value]: readonly string[]): void {
+    if (this.#client.settings.get(name) === value) this.#changed.delete(name);
+    else if (SETTINGS.includes(name)) this.#changed.add(name);
   }
 
   #takeRow(reply: Reply, bytes: Buffer, begin: number, end: number): void {
