@@ -58,9 +58,12 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
   function compareKeyword(use: Use, name: string, one: Node, other: Node): Difference[] {
     const [before, after] = [one[name], other[name]] as [never, never];
     if (SUBSCHEMAS.map.includes(name)) return compareMaps(use, name, one, other);
-    const isWider = isLooser(one, other);
-    if (['oneOf', 'anyOf'].includes(name) && (isWider || isLooser(other, one))) {
-      return name === 'oneOf' ? toDifference(isWider === (use === 'answer'), before, after) : [];
+    if (['oneOf', 'anyOf'].includes(name)) {
+      const isWider = isLooser(one, other);
+      // Both names differ: one of them tells it.
+      if (isWider || isLooser(other, one)) {
+        return name === 'oneOf' ? toDifference(isWider === (use === 'answer'), before, after) : [];
+      }
     }
     if (LISTS.includes(name)) return compareLists(use, name, before, after);
     if (name === 'prefixItems') return comparePositions(use, one, other);

@@ -56,19 +56,19 @@ async function receivePage(
   if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
   const { limit, offset, after } = operation.list;
   const places = [limit, offset, after].map((input) => input?.name);
-  const base = new URL(setting.url + request.target);
   /** What a link has to repeat. A proxy may make it absolute, with the host that clients know. */
   const describeList = ({ pathname, searchParams }: URL) => {
     const others = [...searchParams].filter(([name]) => !places.includes(name)).sort();
     return `${pathname}?${new URLSearchParams(others)}`;
   };
+  const base = new URL(setting.url + request.target);
+  const expected = describeList(base);
   // RFC 8288, section 3.
   const links = [...(headers.link ?? '').matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
   // A proxy may add others.
   const ofPages = links.filter(([, , relation]) => ['next', 'prev'].includes(`${relation}`));
   const pairs = ofPages.map(([, reference = '', relation]) => {
     const url = URL.parse(reference, base.href);
-    const expected = describeList(base);
     if (url && describeList(url) === expected) return [relation, url.search];
     throw new Mismatch(request, `a Link to ${expected}`, reference);
   });

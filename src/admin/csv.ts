@@ -26,12 +26,17 @@ const WORKBOOKS = ['504b0304', 'd0cf11e0'];
 /** Encodings by the first two bytes of their byte order mark: spreadsheets save "Unicode text" in UTF-16. */
 const MARKED: Readonly<Record<string, string>> = { efbb: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' };
 
+/** Throws CommandError for a file that no text can hold. */
+export function requireSize(name: string, bytes: number): void {
+  if (bytes > constants.MAX_STRING_LENGTH) throw new CommandError(t`${name} is larger than 512 MB: split it`);
+}
+
 /**
  * Decodes a file and removes its byte order mark, which overrides `encoding`. Throws CommandError for bytes that the encoding does not
  * allow, and for UTF-8 if another encoding was given, in which every byte may be a letter.
  */
 export function decode(name: string, bytes: Uint8Array, encoding: string): string {
-  if (bytes.length > constants.MAX_STRING_LENGTH) throw new CommandError(t`${name} is larger than 512 MB: split it`);
+  requireSize(name, bytes.length);
   const begin = Buffer.from(bytes.subarray(0, 4)).toString('hex');
   if (WORKBOOKS.includes(begin)) {
     throw new CommandError(t`${name} is a workbook (.xlsx, .xls or .ods): nothing was imported`, AS_CSV);

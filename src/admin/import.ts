@@ -1,6 +1,5 @@
 // The import of a tenant's data from CSV: every line becomes a row, or no line does.
 
-import { constants } from 'node:buffer';
 import { readdirSync, statSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
@@ -9,7 +8,7 @@ import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toNewPath, toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
-import { type CsvRecord, decode, findDelimiter, readRecords, toCsv } from './csv.ts';
+import { type CsvRecord, decode, findDelimiter, readRecords, requireSize, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
@@ -86,6 +85,7 @@ export async function importData(
   if (resource === ALL && map) throw new InvalidArgumentError(t`Expected ${'--map'} with one file.`);
   if ((resource === ALL || path === '-') && problems)
     throw new InvalidArgumentError(t`Expected ${'--problems'} with one file.`);
+  // Later, a refusal would hide the bad lines.
   if (problems) toNewPath(problems);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
@@ -110,7 +110,7 @@ function findFile(table: string, name: string): Source {
   if (!stat) throw new CommandError(t`There is no file ${name}`);
   // A device such as /dev/zero has no end.
   if (!stat.isFile() && !stat.isFIFO()) throw new CommandError(t`${name} is a folder or a device: expected a CSV file`);
-  if (stat.size > constants.MAX_STRING_LENGTH) throw new CommandError(t`${name} is larger than 512 MB: split it`);
+  requireSize(name, stat.size);
   return { table, name, read: () => readFile(path) };
 }
 

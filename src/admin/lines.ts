@@ -157,7 +157,10 @@ export function createWriter(
     }
   }
 
-  /** Refuses changes after which two records have an e-mail or name that they did not share before. `named` has the lines that were found by it. */
+  /**
+   * Refuses changes after which two records have an e-mail or name that they did not share before. `named` has the lines that were found
+   * by it.
+   */
   async function refuseTaken(lines: readonly Line[], named: ReadonlySet<Line>): Promise<void> {
     if (allowDuplicates || !knownBy || lines.every(({ id }) => id === undefined)) return;
     const giving = lines.filter(({ bad, fields }) => bad.length === 0 && fields[knownBy]);

@@ -152,7 +152,7 @@ function toWebRequest({ 'mcp-protocol-version': version }: IncomingHttpHeaders):
 export function readTools({ operations }: CompiledDocument): ReadonlyMap<string, Operation> {
   const tools = new Map<string, Operation>();
   for (const operation of operations.values()) {
-    const name = toToolName(operation.id);
+    const name = toToolName(operation);
     const other = tools.get(name);
     if (other) {
       const text = `MCP: the operationIds ${other.id} and ${operation.id} give one name of a tool, ${name}: rename one`;
@@ -164,7 +164,7 @@ export function readTools({ operations }: CompiledDocument): ReadonlyMap<string,
 }
 
 /** The name of an operation's tool, with characters and a length that all model APIs accept. */
-function toToolName(id: string): string {
+function toToolName({ id }: Operation): string {
   return id.replace(/[^\w-]/g, '_').slice(0, 64);
 }
 
@@ -185,7 +185,7 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
   ];
   const requiredParameters = parameters.filter(({ required }) => required).map(({ name }) => name);
   return {
-    name: toToolName(id),
+    name: toToolName(operation),
     title: summary,
     description: nameTools(`${summary}\n\n${description}`.trim(), all),
     inputSchema: {
@@ -208,7 +208,7 @@ function nameTools(text: string, operations: readonly Operation[]): string {
   return text.replace(/`(GET|PUT|POST|DELETE|PATCH) (\/[^\s`?]*)(?:\?(\w+)=)?`/g, (whole, method, path, argument) => {
     const found = operations.find(({ source }) => source.path === path && source.method.toUpperCase() === method);
     if (!found) return whole;
-    const name = `\`${toToolName(found.id)}\``;
+    const name = `\`${toToolName(found)}\``;
     return argument === undefined ? name : `${name} as \`${argument}\``;
   });
 }
@@ -284,6 +284,6 @@ function describeNext(operation: Operation, link = ''): string[] {
   const place = page.after && next.has(page.after.name) ? page.after : page.offset;
   const text = next.get(place.name) ?? '';
   const value = place.type === 'string' ? JSON.stringify(text) : text;
-  const name = toToolName(operation.id);
+  const name = toToolName(operation);
   return [`There may be more records: call ${name} again with the same arguments and ${place.name} ${value}.`];
 }
