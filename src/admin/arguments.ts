@@ -1,6 +1,6 @@
 // Argument parsers for commander, which throw InvalidArgumentError, and paths.
 
-import { existsSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { InvalidArgumentError } from 'commander';
 import ms from 'ms';
@@ -32,6 +32,16 @@ export const readSetting = readPairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as i
 /** Resolves a path in the caller's folder: npm changes to the package's folder and passes the caller's in INIT_CWD. */
 export function toPath(name: string): string {
   return resolve(process.env.INIT_CWD ?? '.', name);
+}
+
+/** Resolves the path of a file to read. Throws CommandError if there is none. */
+export function toFile(name: string): string {
+  const path = toPath(name);
+  const stat = statSync(path, { throwIfNoEntry: false });
+  if (!stat) throw new CommandError(t`There is no file ${name}`);
+  // A device such as /dev/zero has no end.
+  if (!stat.isFile() && !stat.isFIFO()) throw new CommandError(t`${name} is a folder or a device, and no file`);
+  return path;
 }
 
 /** Resolves the path of a file to write. Throws CommandError if it exists, or its folder does not. */

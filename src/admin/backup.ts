@@ -17,9 +17,9 @@ import { ServerError } from '../store/embedded/server.ts';
 import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
-import { toNewPath, toPath } from './arguments.ts';
+import { toFile, toNewPath } from './arguments.ts';
 import { queryRows } from './database.ts';
-import { describeRepeated, type Erasure, readErasures, repeatErasures } from './erasures.ts';
+import { describeRepeated, type Erasure, findNew, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
 import { CommandError, type Confirmed, confirm, createProgress, type Output } from './terminal.ts';
 
@@ -72,7 +72,7 @@ type RestoreOptions = Confirmed & { readonly replace?: boolean };
 export async function restore(config: StoreConfig, name: string, options: RestoreOptions): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
-  if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
+  const file = toFile(name);
   if (hasStore(dataDir)) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
     if (!options.replace) throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);
@@ -87,7 +87,7 @@ export async function restore(config: StoreConfig, name: string, options: Restor
     { ...embedded, onWarning: console.error },
     {
       migrationsDir: FILES.migrations,
-      unpack: (folder) => unpack(toPath(name), folder),
+      unpack: (folder) => unpack(file, folder),
       read: async (db) => ({ erasures: await readErasures(db), ended: await queryRows(db, ENDED) }),
       write: async (db, read) => {
         if (read?.status === 'rejected') {
@@ -95,8 +95,9 @@ export async function restore(config: StoreConfig, name: string, options: Restor
           erasures = `${t`The record of erasures in the store that was there cannot be read: ${problem}`}\n${erasures}`;
         }
         if (read?.status !== 'fulfilled') return;
-        repeated = await repeatErasures(db, read.value.erasures);
-        erasures = describeRepeated(repeated, read.value.erasures);
+        const since = await findNew(db, read.value.erasures);
+        repeated = await repeatErasures(db, since);
+        erasures = describeRepeated(repeated, since);
         revoked = await queryRows(db, REVOKE, [read.value.ended.map(({ id }) => id)]);
         keys = t`Of ${read.value.ended.length} revoked and expired keys ${revoked.length} had come back, and were revoked.`;
       },

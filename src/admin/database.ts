@@ -38,7 +38,7 @@ type OpenStore = Database & {
 /** Describes the configured store as the gateway's log does, without the password. */
 export function describeStore(config: StoreConfig, env: Environment): string {
   if (config.kind === 'supabase') return t`Store: the Data API of ${new URL(config.url).host}`;
-  if (config.kind === 'postgres') return t`Store: ${describeServers(readDatabaseUrl(config.url))}`;
+  if (config.kind === 'postgres') return t`Store: ${translate(describeServers(readDatabaseUrl(config.url)))}`;
   const folder = config.dataDir ?? translate('a temporary folder');
   if (env.DATA_DIR) return t`Store: embedded Postgres, data in ${folder}`;
   return t`Store: embedded Postgres, data in ${folder}, because neither DATABASE_URL nor DATA_DIR is set`;

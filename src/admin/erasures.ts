@@ -1,9 +1,9 @@
 // The record of erasures: the ids of erased students and deleted tenants. A restored backup brings them back; the record of the
 // replaced store, or a list that was kept elsewhere, says whom to erase again.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import type { Database } from '../store/migrations.ts';
-import { toPath } from './arguments.ts';
+import { toFile } from './arguments.ts';
 import { decode, readRecords, toCsv } from './csv.ts';
 import { queryRows } from './database.ts';
 import { t } from './language.ts';
@@ -32,6 +32,12 @@ export function readErasures(db: Database): Promise<Erasure[]> {
   return queryRows(db, 'select tenant, student, erased_at from private.erasures order by erased_at, tenant, student');
 }
 
+/** Those that the store does not have: a student whose erasure it has was there again when it was backed up. */
+export async function findNew(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
+  const known = new Set((await readErasures(db)).map((erasure) => JSON.stringify(erasure)));
+  return erasures.filter((erasure) => !erasure.student || !known.has(JSON.stringify(erasure)));
+}
+
 /** Erases again whoever has come back, and returns them. Records all erasures. */
 export function repeatErasures(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
   const sql = 'select tenant, student, erased_at from private.repeat_erasures($1)';
@@ -43,10 +49,10 @@ export function describeRepeated(repeated: readonly Erasure[], all: readonly Era
 }
 
 function readList(name: string): Erasure[] {
-  if (!existsSync(toPath(name))) throw new CommandError(t`There is no file ${name}`);
+  const file = toFile(name);
   let cells: (readonly string[])[] = [];
   try {
-    cells = readRecords(name, decode(name, readFileSync(toPath(name)), 'utf-8'), ',').map((record) => record.cells);
+    cells = readRecords(name, decode(name, readFileSync(file), 'utf-8'), ',').map((record) => record.cells);
   } catch (error) {
     if (!(error instanceof CommandError)) throw error;
   }

@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { toNewPath, toPath } from './arguments.ts';
+import { toFile, toNewPath, toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
 import { type CsvRecord, decode, findDelimiter, readRecords, requireSize, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
@@ -105,12 +105,8 @@ export async function importData(
 
 function findFile(table: string, name: string): Source {
   if (name === '-') return { table, name: translate('standard input'), read: () => buffer(process.stdin) };
-  const path = toPath(name);
-  const stat = statSync(path, { throwIfNoEntry: false });
-  if (!stat) throw new CommandError(t`There is no file ${name}`);
-  // A device such as /dev/zero has no end.
-  if (!stat.isFile() && !stat.isFIFO()) throw new CommandError(t`${name} is a folder or a device: expected a CSV file`);
-  requireSize(name, stat.size);
+  const path = toFile(name);
+  requireSize(name, statSync(path).size);
   return { table, name, read: () => readFile(path) };
 }
 

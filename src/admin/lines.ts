@@ -73,12 +73,13 @@ export function createWriter(
 
   function read(number: number, texts: readonly string[]): Line {
     const line: Line = { line: number, texts, fields: {}, bad: [] };
-    // A line with an id was exported: its blank texts are blank in the store too, and valid.
+    // A line with an id was exported: its blanks are in the store too, and valid.
     const isExported = headers.some(({ column }, index) => column?.name === 'id' && texts[index]?.trim());
     for (const [index, { column }] of headers.entries()) {
       if (!column) continue;
       const { name, type, required, takes_null: takesNull } = column;
-      const value = toValue(texts[index] ?? '', column);
+      const text = texts[index] ?? '';
+      const value = toValue(isExported ? text : text.trim(), column);
       const problem = value === '' ? undefined : checkValue(value, column, isExported === true);
       if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
@@ -167,11 +168,15 @@ export function createWriter(
     const textOf = ({ fields }: Line) => fields[knownBy] ?? '';
     const asked = new Set(giving.filter((line) => !named.has(line)).map(textOf));
     const owners = await findIds(db, tenant, [table, knownBy], [...asked]);
+    const ownersOf = (line: Line) => owners.get(textOf(line)) ?? [];
+    const keepsOwn = (line: Line) => line.id !== undefined && (named.has(line) || ownersOf(line).includes(line.id));
+    const changing = giving.filter((line) => !keepsOwn(line));
+    /** The records that give theirs up. */
+    const leaving = new Set(changing.map(({ id }) => id));
     /** By e-mail or name: the first line that gives it to a record. */
     const given = new Map<string, number>();
-    for (const line of giving) {
-      const ids = owners.get(textOf(line)) ?? [];
-      if (line.id !== undefined && (named.has(line) || ids.includes(line.id))) continue;
+    for (const line of changing) {
+      const ids = ownersOf(line).filter((id) => !leaving.has(id));
       const key = textOf(line).toLowerCase();
       const first = given.get(key) ?? line.line;
       given.set(key, first);

@@ -99,7 +99,10 @@ declare
   v_is_kept boolean;
 begin
   perform private.require_student(p_tenant_id, p_aluno_id);
-  insert into private.erasures (tenant, student, erased_at) values (p_tenant_id, p_aluno_id, v_now) on conflict do nothing;
+  -- An import may have brought the student back: a restore repeats an erasure that its backup does not have.
+  insert into private.erasures (tenant, student, erased_at)
+  values (p_tenant_id, p_aluno_id, v_now)
+  on conflict (tenant, student) do update set erased_at = excluded.erased_at;
   for v_table in
     select t.name, replace(t.name::text, 'private.', '') as resource, t.condition from private.student_rows() t
   loop

@@ -1,5 +1,30 @@
 -- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty. And an import no longer alters the
--- indexes of searches: until its end, that locked all creations and most lists of every tenant out.
+-- indexes of searches: until its end, that locked all creations and most lists of every tenant out. A text that is no value of its
+-- column's type is told with the column.
+
+-- Postgres does not name the column whose type a text is no value of.
+create function private.find_unreadable(p_table regclass, p_fields jsonb)
+returns text
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_column record;
+begin
+  for v_column in select c.name, c.type from private.data_columns(p_table) c where p_fields ? c.name loop
+    begin
+      execute format('select ($1 ->> %L)::%s', v_column.name, v_column.type) using p_fields;
+    exception
+      when data_exception then
+        return v_column.name;
+    end;
+  end loop;
+  return null;
+end;
+$$;
+comment on function private.find_unreadable(regclass, jsonb) is
+  'The first column of a table whose type cannot read its text of an import; null for none';
 
 create or replace function private.import_rows(
   p_tenant_id uuid, p_table regclass, p_lines jsonb, p_is_update boolean default false
@@ -86,6 +111,7 @@ begin
     exception
       when integrity_constraint_violation or data_exception then
         get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
+        field := private.find_unreadable(p_table, v_line -> 'fields');
         select a.attname::text as field,
                case
                  when k.contype = 'c' then 'must satisfy ' || pg_get_expr(k.conbin, k.conrelid)
@@ -98,7 +124,7 @@ begin
          where k.conrelid = p_table and k.conname = v_constraint
          order by a.attnum
          limit 1;
-        return query select (v_line ->> 'line')::integer, v_rule.field, coalesce(v_rule.message, v_message);
+        return query select (v_line ->> 'line')::integer, coalesce(v_rule.field, field), coalesce(v_rule.message, v_message);
     end;
   end loop;
 end;

@@ -137,7 +137,7 @@ select results_eq(
   $$,
   $$
     values (3, 'telefone', 'must satisfy (char_length(telefone) <= 40)'),
-           (4, null, 'date/time field value out of range: "2001-02-29"'),
+           (4, 'data_nascimento', 'date/time field value out of range: "2001-02-29"'),
            (6, 'academia_id',
             'insert or update on table "alunos" violates foreign key constraint "alunos_tenant_id_academia_id_fkey"')
   $$,
@@ -157,7 +157,7 @@ select results_eq(
     values (3, 'id', 'must not be that of another record'),
            (4, 'nome', 'must not be that of another record'),
            (5, 'preco', 'must satisfy (preco >= (0)::numeric)'),
-           (6, null, 'numeric field overflow')
+           (6, 'preco', 'numeric field overflow')
   $$,
   'the rules of an administrator''s table are kept too'
 );

@@ -227,7 +227,7 @@ test('every bad line is reported, with the value, by the title of its column', a
   expect(await importing(content)).toEqual(
     refused(
       'bad lines: 7 of 8',
-      'line 4: Nome must not be blank',
+      'line 4: Nome is required',
       `line 4: p_data_nascimento "1990-02-30": ${BAD_DATE}`,
       'line 4: resposta "{": must be JSON',
       'line 4: ordem "1.5": must be an integer',

@@ -167,7 +167,7 @@ describe('a file', () => {
     const open = (path: string) => admin(['import', 'alunos', path, '--tenant', tenant]);
     expect(await open(none)).toEqual(failed(`There is no file ${none}`));
     for (const path of [root, '/dev/zero'])
-      expect(await open(path)).toEqual(failed(`${path} is a folder or a device: expected a CSV file`));
+      expect(await open(path)).toEqual(failed(`${path} is a folder or a device, and no file`));
   });
 
   test('with a header alone has no lines, which is said', async () => {
@@ -322,20 +322,27 @@ describe('a file that was imported before', () => {
   });
 
   test('gives no record the e-mail of another one or of another line', async () => {
-    const ids = [1, 2, 3].map((n) => `a3000000-0000-4000-8000-00000000010${n}`);
+    const ids = [1, 2, 3, 4].map((n) => `a3000000-0000-4000-8000-00000000010${n}`);
     const people = ids.map((id, n) => `${id},Ana,a${n}@x.example\n`);
-    expect(await importing(`id,nome,email\n${people.join('')}`)).toEqual(created(3));
-    const others = `id,email\n${ids[0]},A1@x.example\n${ids[1]},new@x.example\n${ids[2]},New@x.example\n`;
+    expect(await importing(`id,nome,email\n${people.join('')}`)).toEqual(created(4));
+    const others = `id,email\n${ids[0]},A3@x.example\n${ids[1]},new@x.example\n${ids[2]},New@x.example\n`;
     expect(await importing(others, '--update')).toEqual(
       refused(
         'bad lines: 2 of 3',
-        `line 2: email "A1@x.example": is that of one of the tenant's alunos`,
+        `line 2: email "A3@x.example": is that of one of the tenant's alunos`,
         'line 4: email "New@x.example": is also that of line 3',
       ),
     );
     expect(await importing(`id,email,nome\n,new@x.example,Bia\n${ids[0]},NEW@x.example,\n`, '--update')).toEqual(
       refused('bad lines: 1 of 2', 'line 3: email "NEW@x.example": is also that of line 2'),
     );
+    const exchanged = `id,email\n${ids[0]},a1@x.example\n${ids[1]},a0@x.example\n`;
+    expect(await importing(exchanged, '--update')).toMatchObject({ code: 0, errors: '' });
+  });
+
+  test('leaves no blanks around texts, by which nobody would find a record', async () => {
+    expect(await importInto('academias', ['nome', 'Sul \u00a0'])).toMatchObject({ code: 0 });
+    expect(await importing('nome,email,unidade\nLia,lia@x.example,Sul\n')).toEqual(created(1));
   });
 
   test('updates no record twice, named by its id and by its e-mail', async () => {
