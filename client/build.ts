@@ -57,7 +57,7 @@ function provideDocument(file: string): Plugin {
   return {
     name: 'document',
     resolveId: (id) => (id === MODULE ? `\0${MODULE}` : null),
-    load: async (id) => (id === `\0${MODULE}` ? writeMockDocument(await readDocument(file)) : null),
+    load: async (id) => (id === `\0${MODULE}` ? writeMockDocument(readDocument(file)) : null),
   };
 }
 

@@ -15,7 +15,7 @@ export async function writeClientTypes(file: string): Promise<string> {
   // A request may leave out a property with a default.
   const options = { defaultNonNullable: false, readWriteMarkers: true, silent: true };
   const compiled = await compileFile(file);
-  const types = await openapiTypescript(withMappings(compiled.source) as never, options);
+  const types = await openapiTypescript(toTypable(compiled.source) as never, options);
   const separators = JSON.stringify(readSeparators(compiled), null, 4);
   const keyHeader = JSON.stringify([...compiled.operations.values()][0]?.key.name);
   const own = `/** The header of the API key. */
@@ -27,13 +27,15 @@ export const separators: Record<string, Record<string, "," | " " | "|">> = ${sep
 }
 
 /**
- * The document with discriminators as openapi-typescript reads them: a mapping to references, and none of schemas that have their
- * values themselves, for which it would take their names.
+ * The document as openapi-typescript reads it: discriminators with a mapping to references, and none of schemas that have their
+ * values themselves, for which it would take their names; no extensions beside responses, which it takes for responses.
  */
-function withMappings(source: OpenAPIV3.Document): OpenAPIV3.Document {
+function toTypable(source: OpenAPIV3.Document): OpenAPIV3.Document {
   const document = structuredClone(source);
   const convert = createConverter('request', document);
   visit(document, (kind, node) => {
+    const { responses = {} } = (kind === 'operation' ? node : {}) as OpenAPIV3.OperationObject;
+    for (const name of Object.keys(responses)) if (name.startsWith('x-')) delete responses[name];
     const { discriminator, anyOf = [], oneOf = anyOf } = node as OpenAPIV3.SchemaObject;
     if (kind !== 'schema' || !discriminator) return;
     const isTagged = (choice: object) => readTags(convert(choice), discriminator.propertyName).length > 0;

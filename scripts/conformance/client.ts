@@ -146,7 +146,10 @@ export class Client {
     const path = target.replace(/\?.*/s, '');
     const { id } = (body ?? {}) as { id?: Json };
     if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
-    else if (typeof id === 'string' || typeof id === 'number') this.#created.set(`${id}`, `${method} ${path}`);
+    // A change names its record in the path.
+    else if (['string', 'number'].includes(typeof id) && !path.endsWith(`/${id}`)) {
+      this.#created.set(`${id}`, `${method} ${path}`);
+    }
   }
 
   /** Repeats a request over a limit per minute after the time that its answer names, as a client should. */

@@ -109,7 +109,7 @@ function keyOption(variable: string, name: string, description: string): Option 
 /** Runs the checks, and prints and writes their report. */
 async function run(command: Command, print: (text: string) => void, signal?: AbortSignal): Promise<Report> {
   const { operation: only, json: isJson = false, junit, document, ...options } = command.opts<Options>();
-  const contract = await readContract(await readDocument(document));
+  const contract = await readContract(readDocument(document));
   const known = contract.operations.map(({ id }) => id);
   const unknown = only?.find((id) => !known.includes(id));
   if (unknown !== undefined)

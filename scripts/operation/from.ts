@@ -16,9 +16,10 @@ import {
   KEY_PARAMETER,
   type Node,
   RESPONSES,
-  readDocument,
+  readParts,
   refer,
   referTo,
+  type Source,
   toNotFound,
   toRefusal,
 } from './yaml.ts';
@@ -40,8 +41,9 @@ export function planFromFunction(name: string, request: FromRequest, files: File
   const text = readFileSync(files.document, 'utf8');
   return withDatabase(files, async (db) => {
     const found = await findFunction(db, name);
-    const write = (answer: unknown) => addOperation(text, draftOperation(readDocument(text), found, request, answer));
-    return [{ file: files.document, text: write(await askForExample(db, write(null), found)) }];
+    const source = { file: files.document, text };
+    const write = (answer: unknown) => addOperation(source, draftOperation(readParts(source), found, request, answer));
+    return [{ ...source, text: write(await askForExample(db, { ...source, text: write(null) }, found)) }];
   });
 }
 
@@ -64,9 +66,9 @@ async function findFunction(db: pg.Client, name: string): Promise<Found> {
 }
 
 /** Asks the function for the answer to the example. */
-async function askForExample(db: pg.Client, text: string, { name }: Found): Promise<unknown> {
+async function askForExample(db: pg.Client, source: Source, { name }: Found): Promise<unknown> {
   const id = toCamel(name);
-  const answer = await openExamples(db, text, [id]);
+  const answer = await openExamples(db, source, [id]);
   const answered = await answer(id, ({ status }) => status < 300);
   if (!answered) {
     throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE, a list as JSON');

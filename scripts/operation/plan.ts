@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import pg from 'pg';
-import { parse } from 'yaml';
 import { toCall, toDeclared } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/validate.ts';
 import { isFault, messageOf, toHttpError } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import { type Example, readExamples } from '../../src/openapi/examples.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
@@ -22,7 +22,7 @@ import { writeFunction, writeGrants } from './functions.ts';
 import { findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
-import { addToDocument, KEY, readDocument, type Sample } from './yaml.ts';
+import { addToDocument, KEY, readParts, type Sample, type Source } from './yaml.ts';
 
 /** The files of the document, the migrations and the demo data. */
 export type Files = {
@@ -40,15 +40,16 @@ export type Change = { readonly file: string; readonly text: string };
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
-  const { key } = readDocument(text);
+  const source = { file: files.document, text };
+  const { key } = readParts(source);
   return withDatabase(files, async (db, seed) => {
-    const subject = readSubject(parse(text), await readTable(db, tableName), request);
+    const subject = readSubject(readDocument(files.document, text), await readTable(db, tableName), request);
     const sql = writeMigration(subject);
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
     const samples = await chooseSamples(db, subject, { key, text, seed });
-    const document = await fillIn(db, text, subject, samples);
+    const document = await fillIn(db, source, subject, samples);
     return [
       { file: files.document, text: document },
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
@@ -116,8 +117,12 @@ async function chooseSamples(
   // An example must not change or delete what another one shows.
   const free = rows.slice(2).filter(({ row }) => !text.includes(row.id));
   const [changed] = free;
-  const deleted = free.findLast(({ row, used }) => row !== changed?.row && used.every((name) => name === null));
   const referred = rows.find(({ used }) => used.some((name) => name !== null))?.row;
+  const own = table.columns.filter(({ reference }) => reference?.table === `private.${table.name}`);
+  const isNeeded = (row: Row) => own.some(({ name }) => row[name] === referred?.id);
+  const deleted = free.findLast(
+    ({ row, used }) => row !== changed?.row && used.every((name) => name === null) && !isNeeded(row),
+  );
   const need = (row: Row | undefined, what: string) => {
     if (row) return row;
     throw new RefusedError(
@@ -217,13 +222,13 @@ function change({ table, uniques, written }: Subject, row: Row, all: readonly Ro
 /** Adds the operations to the document, with the answers that their examples get. Throws RefusedError for an unexpected one. */
 async function fillIn(
   db: pg.Client,
-  text: string,
+  source: Source,
   subject: Subject,
   samples: Readonly<Record<Kind, readonly Sample[]>>,
 ): Promise<string> {
-  const draft = addToDocument(text, subject, samples, () => null);
+  const draft = addToDocument(source, subject, samples, () => null);
   const own = subject.kinds.map((kind) => subject.names[kind].operation);
-  const answer = await openExamples(db, draft, own);
+  const answer = await openExamples(db, { ...source, text: draft }, own);
   const values = new Map<Sample, unknown>();
   for (const kind of subject.kinds) {
     for (const sample of samples[kind]) {
@@ -239,7 +244,7 @@ async function fillIn(
       values.set(sample, body);
     }
   }
-  return addToDocument(text, subject, samples, (sample) => values.get(sample));
+  return addToDocument(source, subject, samples, (sample) => values.get(sample));
 }
 
 /** The gateway's answer to an example, and why it is refused. */
@@ -251,10 +256,10 @@ type Answer = { readonly status: number; readonly body: unknown; readonly cause?
  */
 export async function openExamples(
   db: pg.Client,
-  text: string,
+  { file, text }: Source,
   ids: readonly string[],
 ): Promise<(id: string, isWanted: (example: Example) => boolean) => Promise<Answer | undefined>> {
-  const compiled = await compile(parse(text));
+  const compiled = await compile(readDocument(file, text));
   const operations = new Map([...compiled.operations].filter(([id]) => ids.includes(id)));
   const [drift] = findDrift(operations, await describeFunctions(db)).map(describeDifference);
   if (drift) throw new RefusedError(`document and database would disagree: ${drift}`);

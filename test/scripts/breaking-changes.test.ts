@@ -266,6 +266,7 @@ test.each<[string, Edits, Edits?]>([
   ['a path has what its server had', { servers: [{ url: '/' }], paths: below }],
   ...readRows(`
 - [the server has another host, { servers 0 url: 'https://api.example/v1' }]
+- [an extension is beside the paths, {}, { paths x-owner: a team }]
 - [the parameter of a path has another name, { 'paths /t/{id}': null, 'paths /t/{t}': *turma }, { 'paths /t/{id}': *map }]
 - [a header is written in another case, { ${LAST} name: x-dia }, { ${LAST}: { <<: *day, in: header, name: X-Dia } }]
 - [a parameter is that of its path, { ${LAST}: null, paths /academias parameters: [*day] }, { ${LAST}: *day }]

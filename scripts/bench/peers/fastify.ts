@@ -29,7 +29,7 @@ const CREATE = `select id, nome, email, ativo, academia_id, criado_em
                           p_data_nascimento => $6, p_academia_id => $7, p_modalidade => $8, p_idempotency_key => $9)`;
 const FIELDS = ['p_nome', 'p_email', 'p_telefone', 'p_sexo', 'p_data_nascimento', 'p_academia_id', 'p_modalidade'];
 
-const { operations } = await compile(await readDocument(join(import.meta.dirname, '../../../openapi.yaml')));
+const { operations } = await compile(readDocument(join(import.meta.dirname, '../../../openapi.yaml')));
 const [list, create] = ['listarAlunos', 'criarAluno'].map((id) => operations.get(id)?.source);
 
 function toQuerySchema(parameters: OpenAPIV3.OperationObject['parameters'] = []) {
