@@ -142,44 +142,20 @@ describe('a request', () => {
   });
 
   const post = (body: string | Uint8Array): Sent => ({ target: '/alunos', method: 'POST', body });
+  // What the handlers do by themselves; the rest is the gateway's own code.
   test.each<Sent>([
     { target: '' },
     { target: '/' },
     { target: '/nada' },
-    { target: '/alunos/' },
     { target: '//alunos' },
-    { target: '/Alunos' },
     { target: '/%61lunos' },
-    { target: '/alunos%2f' },
     { target: '/%ff' },
     { target: '/alunos', method: 'DELETE' },
-    { target: '/treinos', method: 'POST', body: '{}' },
     { target: '/alunos', method: 'HEAD' },
-    { target: '/alunos?' },
     { target: '/alunos??limit=1' },
-    { target: '/alunos?limit=1&&offset=2' },
-    { target: '/alunos?limit=1&limit=1' },
-    { target: '/alunos?limit' },
-    { target: '/alunos?=1' },
-    { target: '/alunos?nome=%ff' },
-    { target: '/alunos?nome=a%00' },
-    { target: '/alunos?nome=a+%2B%20%C3%A9' },
-    { target: '/alunos?__proto__=1&constructor=1' },
-    { target: `/alunos?${'a&'.repeat(101)}` },
-    { target: `/alunos?${Array.from({ length: 101 }, (_, n) => `a${n}`).join('&')}` },
-    { target: '/alunos?offset=1&after=a3000000-0000-4000-8000-000000000002' },
     { ...post(JSON.stringify(STUDENT)), headers: { 'Idempotency-Key': 'é' } },
-    { ...post(JSON.stringify(STUDENT)), headers: { 'Content-Type': 'text/plain' } },
     post(''),
-    post('{'),
-    post('[]'),
-    post('null'),
-    post('\ufeff{}'),
     post(new Uint8Array([0x22, 0xff, 0x22])),
-    post('{"p_nome":"Ana","p_nome":"Ana"}'),
-    post(`{"p_nome":${'['.repeat(70)}${']'.repeat(70)}}`),
-    post('{"p_nome":1e400,"p_email":"\\ud800"}'),
-    post(JSON.stringify(Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`p_${n}`, n])))),
   ])('is answered as by the gateway: %j', async (request) => {
     await compare(request);
   });
