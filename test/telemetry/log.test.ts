@@ -11,13 +11,12 @@ import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
 import { runCommand } from '../helpers/run.ts';
-import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
+import { createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const DEMO_KEY = 'wms_demo_aurora';
 /** Of the form and the length of those that are issued. */
 const KEY = 'wms_live_0123456789abcdefghijABCDEFGHIJklmnopqr';
-const STUDENT = { p_nome: 'Nome Secreto', p_email: 'secreto@aurora.example' };
 
 /** A log in this process, and what it has written. */
 function openTestLog(options: Partial<LogOptions> = {}) {
@@ -105,13 +104,13 @@ describe('a line', () => {
   });
 
   test.each([
-    ['debug', ['debug', 'info', 'info', 'error', 'error']],
+    ['debug', ['debug', 'debug', 'debug', 'info', 'info', 'error', 'error']],
     ['info', ['info', 'info', 'error', 'error']],
     ['error', ['error', 'error']],
     ['silent', []],
   ] as const)('is written at level %s if it is a probe, a request or a fault: %j', (level, expected) => {
     const { log, end, written } = openTestLog({ level });
-    end('/', {}, { endpoint: '/healthz' });
+    for (const endpoint of ['/healthz', '/readyz', '/metrics']) end('/', {}, { endpoint });
     end('/', {}, { status: 404 });
     log.info('Listening');
     end('/', {}, { endpoint: 'listarAlunos', status: 502 });
@@ -171,43 +170,18 @@ async function readLines(id: string): Promise<LogLine[]> {
 }
 
 describe('the one line of a request', () => {
-  const STORED = { storeMs: expect.any(Number) };
   const REST = { time: expect.any(String), durationMs: expect.any(Number), responseBytes: expect.any(Number) };
 
-  /** Sends a request and expects its one line. */
-  const expectLine = async (target: string, init: RequestInit, line: object) => {
-    const id = newId();
-    const headers = { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id };
-    await (await fetch(gateway.origin + target, { ...init, headers })).text();
-    const { method = 'GET' } = init;
-    const common = { level: 'info', requestId: id, method, path: target.replace(/\?.*/, '') };
-    expect(await readLines(id)).toEqual([{ ...REST, ...common, ...line }]);
-  };
-
-  test.each<[string, target: string, init: RequestInit, line: object]>([
-    ['a success', '/v1/alunos?nome=ana&limit=2', {}, { operation: 'listarAlunos', status: 200, ...STORED }],
-    [
-      'a creation',
-      '/v1/alunos',
-      { method: 'POST', body: JSON.stringify(STUDENT) },
-      { operation: 'criarAluno', status: 201, ...STORED },
-    ],
-    ['invalid input, without a store call', '/v1/alunos?limit=0', {}, { operation: 'listarAlunos', status: 422 }],
-    ['an unknown path, without an operation', '/v1/nada?x=1', {}, { status: 404 }],
-    ['a method that is not allowed', '/v1/alunos', { method: 'DELETE' }, { status: 405 }],
-  ])('describes %s', (_what, target, init, line) => expectLine(target, init, line));
-
   test('has the cause of a store fault and the time of the call, at level error', () =>
-    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.2); raise division_by_zero', () =>
-      expectLine(
-        '/v1/academias',
-        {},
+    withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.2); raise division_by_zero', async () => {
+      const id = newId();
+      const headers = { 'X-Api-Key': DEMO_KEY, 'X-Request-Id': id };
+      await (await fetch(`${gateway.origin}/v1/academias?limit=2`, { headers })).text();
+      const isLong = expect.toSatisfy((ms) => ms >= 200);
+      expect(await readLines(id)).toEqual([
         {
-          level: 'error',
-          operation: 'listarAcademias',
-          status: 502,
-          storeMs: expect.toSatisfy((ms) => ms >= 200),
-          durationMs: expect.toSatisfy((ms) => ms >= 200),
+          ...{ ...REST, level: 'error', requestId: id, method: 'GET', path: '/v1/academias' },
+          ...{ operation: 'listarAcademias', status: 502, storeMs: isLong, durationMs: isLong },
           fault: {
             kind: 'storeError',
             cause: 'division_by_zero',
@@ -215,24 +189,16 @@ describe('the one line of a request', () => {
             where: expect.stringContaining('PL/pgSQL function public.listar_academias'),
           },
         },
-      ),
-    ));
+      ]);
+    }));
 
   const UNREAD = { method: '', path: '', durationMs: 0 };
 
   test.each<[string, text: string, status: number, line: object]>([
     ['that is not HTTP', 'hello\r\n\r\n', 400, UNREAD],
-    ['with a header that is too large', `GET / HTTP/1.1\r\nX-A: ${'a'.repeat(20_000)}\r\n\r\n`, 431, UNREAD],
     ['of CONNECT', 'CONNECT x:1 HTTP/1.1\r\nHost: x\r\n\r\n', 405, { method: 'CONNECT', path: 'x:1', durationMs: 0 }],
     ['without Host', 'GET /v1/alunos HTTP/1.1\r\nConnection: close\r\n\r\n', 400, { path: '/v1/alunos' }],
-    [
-      'with an unknown expectation',
-      'GET /v1/alunos HTTP/1.1\r\nHost: x\r\nExpect: 200-maybe\r\nConnection: close\r\n\r\n',
-      417,
-      {},
-    ],
     ['of HTTP/1.0', 'GET /v1/nada HTTP/1.0\r\n\r\n', 404, { path: '/v1/nada' }],
-    ['with a broken URL', 'GET /v1/%ff HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n', 400, {}],
     [
       'in the form for a proxy',
       'GET http://x/v1/nada?nome=ana HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n',
@@ -245,13 +211,6 @@ describe('the one line of a request', () => {
     expect(answer).toMatch(new RegExp(`^HTTP/1.1 ${status} `));
     const common = { level: 'info', requestId: id, method: 'GET', path: expect.any(String), status };
     expect(await readLines(id)).toEqual([{ ...REST, ...common, ...line, responseBytes: Buffer.byteLength(answer) }]);
-  });
-
-  test('is not written for probes', async () => {
-    for (const target of ['/healthz', '/readyz', '/metrics']) {
-      await (await fetch(gateway.origin + target, { headers: { 'X-Request-Id': target } })).text();
-      expect(await readLines(target)).toEqual([]);
-    }
   });
 });
 
@@ -290,7 +249,7 @@ describe('the bytes of an answer', () => {
       connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
       await waitFor(async () => {
         const sql = `select application_name from pg_stat_activity where application_name like 'wellness-gateway %' and datname = current_database()`;
-        const { rows } = await asAdmin(database.adminUrl, (admin) => admin.query(sql));
+        const rows = await database.query(sql);
         expect(rows).toEqual([{ application_name: `wellness-gateway ${sent[0]}` }]);
       });
       connection.socket.resetAndDestroy();
@@ -311,14 +270,6 @@ describe('the bytes of an answer', () => {
       ]);
       for (const other of sent.slice(1)) expect(await readLines(other)).toEqual([]);
     }));
-});
-
-test('the log contains no query, body or password', () => {
-  expect(gateway.lines().length).toBeGreaterThan(30);
-  const output = gateway.output().replace(/^.*Demo data: try.*$/m, '');
-  for (const secret of [STUDENT.p_nome, STUDENT.p_email, 'limit=', 'nome=ana', 'only-for-tests'])
-    expect(output).not.toContain(secret);
-  expect(gateway.errors()).toBe('');
 });
 
 describe('the end of a process', () => {
