@@ -400,23 +400,6 @@ test('refuses lists, but not creations, while too many bytes are unread', async 
   await waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
 });
 
-test('an answer that would be too large is a 422 on the limit of its page, in the language of the client', async () => {
-  const store = createStubStore(() => ({ failure: { kind: 'answerTooLarge', cause: 'too large' } }));
-  const gateway = await start({ store, answerLimit: 1_234 });
-  expect(await ask(gateway)).toMatchObject({
-    status: 422,
-    body: '{"error":{"limit":["must be smaller: these records take more than 1234 bytes"]}}',
-  });
-  const headers = { 'X-Api-Key': 'k', 'Accept-Language': 'pt-BR' };
-  const answer = await fetch(`${gateway.url}/academias`, { headers });
-  expect([answer.status, await answer.json(), answer.headers.get('content-language')]).toEqual([
-    422,
-    { error: { limit: ['Informe um número menor: estes registros ocupam mais de 1234 bytes'] } },
-    'pt-BR',
-  ]);
-  expect(gateway.faults).toEqual([]);
-});
-
 test('sockets beyond the limit are closed, and counted, and those within it are served', async () => {
   const gateway = await start({ store: createStubStore(), maxSockets: 2 });
   const first = await open(gateway);

@@ -29,6 +29,7 @@ const RULES: readonly [schema: object, value: unknown, english: string, portugue
   [{ type: 'string', maxLength: 2 }, 'abc', 'must NOT have more than 2 characters', 'Informe no máximo 2 caracteres'],
   [{ pattern: '^a$' }, 'b', 'must match pattern "^a$"', 'Informe um valor que corresponda ao padrão "^a$"'],
   [{ format: 'date' }, 'b', 'must match format "date"', 'Informe uma data válida, como 2026-12-31'],
+  [{ format: 'uuid' }, 'b', 'must match format "uuid"', 'Informe um identificador (UUID) válido'],
   [{ type: 'integer', minimum: 2 }, 1, 'must be >= 2', 'Informe um número maior ou igual a 2'],
   [{ type: 'integer', maximum: 2 }, 3, 'must be <= 2', 'Informe um número menor ou igual a 2'],
   [{ type: 'integer', multipleOf: 2 }, 3, 'must be multiple of 2', 'Informe um múltiplo de 2'],
@@ -102,6 +103,7 @@ const PATHS = {
 const RESULTS: Readonly<Record<string, Result>> = {
   refused: { failure: { kind: 'refusedKey', text: 'API Key inválida' } },
   unlucky: storeFault('storeUnavailable', 'down'),
+  large: { failure: { kind: 'answerTooLarge', cause: 'too large' } },
   raising: {
     failure: {
       kind: 'invalidInput',
@@ -487,7 +489,7 @@ describe('the language of a 422', () => {
     }
   });
 
-  test('is one for all messages', async () => {
+  test('is one for all messages of a body and a header', async () => {
     const body = '{"p_nome":" ","p_email":"ana","p_telefone":1,"p_sexo":"\\u0000","p_x":1}';
     expect(await refuse('/alunos', post(body, { language: 'pt', headers: { 'Idempotency-Key': 'a b' } }))).toEqual([
       422,
@@ -498,20 +500,6 @@ describe('the language of a 422', () => {
         p_sexo: ['Remova os caracteres inválidos (U+0000 ou surrogate sem par)'],
         p_x: ['Este campo não existe nesta operação'],
         'Idempotency-Key': ['Use somente caracteres ASCII visíveis'],
-      },
-      'pt-BR',
-    ]);
-    const query = 'limit=1&limit=2&nome=%00&ativo=sim&academia_id=x&id_personal=%2D&offset=-1&sort=1';
-    expect(await refuse(`/alunos?${query}`, { language: 'pt-BR' })).toEqual([
-      422,
-      {
-        limit: [messages.isRepeated['pt-BR']],
-        nome: [messages.isNoText['pt-BR']],
-        sort: [messages.isNoParameter['pt-BR']],
-        ativo: ['Escolha um destes valores: true, false'],
-        academia_id: ['Informe um identificador (UUID) válido'],
-        id_personal: ['Informe o id do personal sem hífens (de 1 a 64 letras, dígitos ou sublinhados)'],
-        offset: ['Informe um número maior ou igual a 0'],
       },
       'pt-BR',
     ]);
@@ -534,6 +522,13 @@ describe('the language of a 422', () => {
     const told = [...bounds, 'Informe um valor em uma das formas previstas'];
     const answer = await refuse('/formas', post('{"p_um":3,"p_algum":3}', { language: 'pt' }));
     expect(answer).toEqual([422, { p_um: told, p_algum: told }, 'pt-BR']);
+  });
+
+  test.each([
+    ['en', 'must be smaller: these records take more than 4000000 bytes'],
+    ['pt-BR', 'Informe um número menor: estes registros ocupam mais de 4000000 bytes'],
+  ])('is %s for a page that would be too large', async (language, text) => {
+    expect(await refuse('/alunos', { key: 'large', language })).toEqual([422, { limit: [text] }, language]);
   });
 
   const [english, portuguese] = ['must begin with b', 'Informe pelo menos 3 caracteres'];
