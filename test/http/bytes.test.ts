@@ -244,19 +244,6 @@ describe('a connection', () => {
     expect(slow.calls.map(({ args }) => args.p_limit)).toEqual([1, 100, 2, 3]);
   });
 
-  test('has an unreadable body answered after the request before it', async () => {
-    const answer = Promise.withResolvers<Result>();
-    const slow = createStubStore(() => answer.promise);
-    const slowly = await start({ store: slow, deadlineMs: 600_000 });
-    const { socket, read, ended } = await open(slowly);
-    const failed = once(slowly.server, 'clientError');
-    socket.write(`${get('/alunos')}${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
-    await failed;
-    answer.resolve({ json: '[]', count: 0 });
-    await ended;
-    expect(statusesOf(read())).toEqual([200, 400]);
-  });
-
   test.each([
     [32, Array(32).fill(200)],
     [200, []],
@@ -355,16 +342,6 @@ describe('while an answer is compressed', () => {
     client.socket.write(LIST);
     await client.ended;
     expect(statusesOf(client.read())).toEqual([200]);
-  });
-
-  test('its client may go away', async () => {
-    const left = await startWith(() => client.socket.resetAndDestroy());
-    const client = await open(left);
-    const closed = once(client.socket, 'close');
-    client.socket.write(LIST);
-    await closed;
-    expect((await send(`${left.url}/alunos`)).status).toBe(400);
-    expect(left.faults).toEqual([]);
   });
 
   test('clients that go away in the middle of it harm nobody', async () => {

@@ -12,7 +12,6 @@ import { openService } from '../../src/service.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
-import { withBody } from '../helpers/function-body.ts';
 import { compileOnce, createTestLog, openTestStore, startGateway } from '../helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
@@ -285,18 +284,5 @@ describe('a process', () => {
     await isHealthy();
     await proxy.pass();
     await reports(READY);
-  });
-
-  test('is ready while its store is busy to the last connection', async () => {
-    await withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.3)', async () => {
-      let isBusy = true;
-      const busy = Promise.all(Array.from({ length: 24 }, () => ask('/v1/academias'))).then(() => {
-        isBusy = false;
-      });
-      const seen = new Set<string>();
-      while (isBusy) seen.add(JSON.stringify((await ask('/readyz')).body));
-      await busy;
-      expect([...seen]).toEqual([JSON.stringify(READY)]);
-    });
   });
 });
