@@ -29,6 +29,7 @@ import {
 const root = mkdtempSync(join(tmpdir(), 'check-'));
 const DOCUMENT = ['Configuration  ok', `Document       ok: ${operations.length} operations`];
 const [NEWEST = ''] = readdirSync(MIGRATIONS).sort().reverse();
+const FORGET = `delete from supabase_migrations.schema_migrations where version = '${NEWEST.split('_')[0]}'`;
 const AGREES = 'Contract       ok: document and database agree; npm run check:contract looks into the functions too';
 const GOOD = 'The gateway can start.';
 const BAD = 'The gateway would not start, or could not serve.';
@@ -79,8 +80,7 @@ describe('a check of the start', () => {
   test('names the migrations that are missing, the drift, a risky login, and demo data for everybody', async () => {
     const other = await createDatabase();
     onTestFinished(() => other.drop());
-    await other.query(`delete from supabase_migrations.schema_migrations where version = '${NEWEST.split('_')[0]}';
-        drop function public.listar_secoes(text, integer, integer, uuid)`);
+    await other.query(`${FORGET}; drop function public.listar_secoes(text, integer, integer, uuid)`);
     const { isGood, lines } = await check({ DATABASE_URL: other.adminUrl, HOST: '0.0.0.0' });
     expect(isGood).toBe(false);
     expect(lines.slice(3)).toEqual([
@@ -114,8 +114,7 @@ describe('a check of the start', () => {
   test('finds the demo data of an embedded store that the start would migrate first', async () => {
     const dataDir = copyDataDir(inject('dataDir'));
     const server = await openServer({ dataDir, fsync: false });
-    const forget = `delete from supabase_migrations.schema_migrations where version = '${NEWEST.split('_')[0]}'`;
-    await asAdmin(toUrl(dataDir, ADMINISTRATOR), (db) => db.query(forget)).finally(server.close);
+    await asAdmin(toUrl(dataDir, ADMINISTRATOR), (db) => db.query(FORGET)).finally(server.close);
     const { isGood, lines } = await check({ DATA_DIR: dataDir, HOST: '0.0.0.0' });
     expect([isGood, lines.slice(4)]).toEqual([
       false,

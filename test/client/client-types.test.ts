@@ -5,7 +5,15 @@ import { expect, test } from 'vitest';
 import { writeClientTypes } from '../../scripts/client-types.ts';
 import { document, documentOf, jsonBody } from '../helpers/api.ts';
 
-const folder = mkdtempSync(join(tmpdir(), 'types-'));
+const file = join(mkdtempSync(join(tmpdir(), 'types-')), 'openapi.json');
+
+/** The types of a document with one operation. */
+function typesOf(parts: object, components: object, method = 'post'): Promise<string> {
+  const { securitySchemes } = document.components ?? {};
+  const own = { ...documentOf(parts, '/um', method), components: { securitySchemes, ...components } };
+  writeFileSync(file, JSON.stringify(own));
+  return writeClientTypes(file);
+}
 
 const property = { type: 'string', default: 'a' };
 const object = (required: string[]) => ({
@@ -27,11 +35,7 @@ test.each([
   ],
   ['with a default is optional in an object within', { type: 'array', items: ref }, object([]), /p_v\?: string;/],
 ])('a property %s', async (_what, body, shared, expected) => {
-  const file = join(folder, 'openapi.json');
-  const { securitySchemes } = document.components ?? {};
-  const components = { securitySchemes, schemas: { Corpo: shared } };
-  writeFileSync(file, JSON.stringify({ ...documentOf(jsonBody(body)), components }));
-  expect(await writeClientTypes(file)).toMatch(expected);
+  expect(await typesOf(jsonBody(body), { schemas: { Corpo: shared } })).toMatch(expected);
 });
 
 const toKind = (kind: object) => ({ type: 'object', required: ['kind'], properties: { kind } });
@@ -46,25 +50,19 @@ test.each([
   ],
   ['its name', { type: 'string' }, {}, 'kind: "Um";'],
 ])('a schema of a discriminator has %s', async (_what, kind, more, expected) => {
-  const file = join(folder, 'openapi.json');
-  const { securitySchemes } = document.components ?? {};
   const [Um, Dois] = [toKind(kind), toKind({ enum: ['two'] })];
   const oneOf = ['Um', 'Dois'].map((name) => ({ $ref: `#/components/schemas/${name}` }));
   const body = { oneOf, discriminator: { propertyName: 'kind', ...more } };
-  const components = { securitySchemes, schemas: { Um, Dois } };
-  writeFileSync(file, JSON.stringify({ ...documentOf(jsonBody(body)), components }));
-  expect(await writeClientTypes(file)).toContain(expected);
+  expect(await typesOf(jsonBody(body), { schemas: { Um, Dois } })).toContain(expected);
 });
 
 test('an array that does not explode has its separator, and the key its header', async () => {
-  const file = join(folder, 'openapi.json');
   const schema = { type: 'array', items: { type: 'string' } };
   const list = (name: string, style: object) => ({ name, in: 'query', schema, ...style });
   const parameters = [list('a', {}), list('b', { explode: false }), list('c', { style: 'pipeDelimited' })];
-  const components = { securitySchemes: { apiKey: { type: 'apiKey', in: 'header', name: 'X-Token' } } };
+  const securitySchemes = { apiKey: { type: 'apiKey', in: 'header', name: 'X-Token' } };
   const responses = { 204: { description: 'Done' }, 'x-owner': 'a team' };
-  writeFileSync(file, JSON.stringify({ ...documentOf({ parameters, responses }, '/um', 'get'), components }));
-  const text = await writeClientTypes(file);
+  const text = await typesOf({ parameters, responses }, { securitySchemes }, 'get');
   expect(text).toContain('export const keyHeader: string = "X-Token";');
   const [, separators = ''] = /export const separators: [^=]* = (.*);\n$/s.exec(text) ?? [];
   expect(JSON.parse(separators)).toEqual({ 'GET /um': { b: ',', c: '|' } });

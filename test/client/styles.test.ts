@@ -196,18 +196,15 @@ test.each([
   expect(result).toMatchObject({ ok: false, kind: 'unreachable', message });
 });
 
-test.each([
-  ['has none of null and of a list without items', { a: null, b: [], c: undefined }, ''],
-  ['has a name as it is', { 'a&b[]': 'é' }, '?a%26b%5B%5D=%C3%A9'],
-])('a query %s', async (_what, query, expected) => {
+test('a query has none of null and of a list without items', async () => {
   let sent: string | undefined;
   const fetch = async (request: Request) => {
     sent = new URL(request.url).search;
     return Response.json([]);
   };
-  const { GET } = createClient({ baseUrl: MOCKED, apiKey: 'key', fetch });
-  await GET('/alunos', { query: query as object });
-  expect(sent).toBe(expected);
+  const query = { a: null, b: [], c: undefined } as object;
+  await createClient({ baseUrl: MOCKED, apiKey: 'key', fetch }).GET('/alunos', { query });
+  expect(sent).toBe('');
 });
 
 test('a list keeps its filters on each page, arrays too', async () => {

@@ -2,7 +2,6 @@
 
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
-import { connect, type Socket } from 'node:net';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createUnread, limitReading } from '../../src/http/unread.ts';
@@ -73,13 +72,10 @@ async function exchange(text: string): Promise<string> {
 }
 
 /** Asks on a socket that reads nothing. */
-async function askSilently({ url }: TestGateway, text: string): Promise<Socket> {
-  const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port) }).pause();
-  onTestFinished(() => void socket.destroy());
-  await once(socket, 'connect');
-  socket.write(text);
-  return socket;
+async function askSilently(to: TestGateway, text: string): ReturnType<typeof openRaw> {
+  const opened = await open(to);
+  opened.socket.pause().write(text);
+  return opened;
 }
 
 const isServing = async (to = gateway) =>
@@ -273,19 +269,18 @@ describe('while a client reads nothing', () => {
   async function startUnread(requests: string, length = 8_000_000) {
     const long = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
     const stopped = await start({ store: long });
-    const socket = await askSilently(stopped, requests);
+    const client = await askSilently(stopped, requests);
     await waitFor(() => expect(long.calls).toHaveLength(1));
-    return { long, stopped, socket };
+    return { long, stopped, client };
   }
 
   /** Stops a gateway while a client begins to read, and gives all that the client has read. */
-  async function readDuringStop({ server }: TestGateway, socket: Socket): Promise<string> {
+  async function readDuringStop({ server }: TestGateway, client: Awaited<ReturnType<typeof openRaw>>): Promise<string> {
     const drained = server.drain({ noticeMs: 0, finishMs: 60_000 });
-    const chunks: Buffer[] = [];
-    socket.on('data', (chunk) => chunks.push(chunk)).resume();
-    await once(socket, 'close');
+    client.socket.resume();
+    await client.ended;
     await drained;
-    return Buffer.concat(chunks).toString();
+    return client.read();
   }
 
   test('only one answer is in memory', async () => {
@@ -295,17 +290,17 @@ describe('while a client reads nothing', () => {
   });
 
   test('an unreadable body behind its answer is answered once, during a stop too', async () => {
-    const { stopped, socket } = await startUnread(get('/alunos'));
+    const { stopped, client } = await startUnread(get('/alunos'));
     const failed = once(stopped.server, 'clientError');
-    socket.write(`${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
+    client.socket.write(`${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
     await failed;
-    expect(statusesOf(await readDuringStop(stopped, socket))).toEqual([200, 400]);
+    expect(statusesOf(await readDuringStop(stopped, client))).toEqual([200, 400]);
     expect(stopped.faults).toEqual([]);
   });
 
   test('a stop gives it the whole answer', async () => {
-    const { stopped, socket } = await startUnread(get('/alunos'), 20_000_000);
-    expect((await readDuringStop(stopped, socket)).length).toBeGreaterThan(20_000_000);
+    const { stopped, client } = await startUnread(get('/alunos'), 20_000_000);
+    expect((await readDuringStop(stopped, client)).length).toBeGreaterThan(20_000_000);
   });
 });
 
@@ -373,7 +368,7 @@ test('refuses lists, but not creations, while too many bytes are unread', async 
   });
   const created = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers: { 'X-Api-Key': 'k' }, body: BODY });
   expect(created.status).toBe(201);
-  silent.destroy();
+  silent.socket.destroy();
   await waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
 });
 

@@ -44,10 +44,10 @@ afterAll(() => void server.close().closeAllConnections());
 
 const get = (path: string, headers: Record<string, string> = {}) => send(origin + path, { headers });
 
-/** The path of Scalar's script, as the page has it. */
+/** The path of Scalar's script, as the page has it: with the hash of its content. */
 async function findScript(): Promise<string> {
   const { text } = await get('/docs');
-  return `/${/src="(docs\/scalar-[^"]+)"/.exec(text)?.[1]}`;
+  return `/${/src="(docs\/scalar-[\da-f]{10}\.js)"/.exec(text)?.[1]}`;
 }
 
 describe('the document', () => {
@@ -225,10 +225,6 @@ describe("Scalar's script", () => {
     });
     expect(namesIn(headers.vary)).toContain('accept-encoding');
     expect(decode(bytes).equals(await installed)).toBe(true);
-  });
-
-  test('has an address of its content', async () => {
-    expect(await findScript()).toMatch(/^\/docs\/scalar-[\da-f]{10}\.js$/);
   });
 });
 

@@ -1,7 +1,7 @@
 import { copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { DeadlineError } from '../../src/deadline.ts';
 import { type Fault, OperatorError, storeFault } from '../../src/errors.ts';
@@ -11,10 +11,10 @@ import { type CompiledDocument, compileFile } from '../../src/openapi/compile.ts
 import { openService } from '../../src/service.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
-import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
-import { compileOnce, createTestLog, openTestStore, startGateway } from '../helpers/gateway.ts';
-import { type GatewayProcess, startProcess } from '../helpers/process.ts';
-import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
+import { KEYS } from '../helpers/api.ts';
+import { startFaultProxy } from '../helpers/fault-proxy.ts';
+import { compileOnce, createTestLog, openTestStore, startConfigured, startGateway } from '../helpers/gateway.ts';
+import { createDatabase, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -237,52 +237,37 @@ test('the demo data is looked for again where the store did not answer, before o
   await expect(following).rejects.toThrow('HOST=0.0.0.0 is reachable by others');
 });
 
-describe('a process', () => {
-  const DEADLINE_MS = 2_000;
-  const KEY = { 'X-Api-Key': 'wms_demo_aurora' };
-  let database: Database;
-  let proxy: FaultProxy;
-  let gateway: GatewayProcess;
-
-  beforeAll(async () => {
-    database = await createDatabase();
-    const { hostname, port } = new URL(database.adminUrl);
-    proxy = await startFaultProxy({ host: hostname, port: Number(port) });
-    const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
-    url.port = String(proxy.port);
-    const env = { DATABASE_URL: url.href, DEADLINE_MS: String(DEADLINE_MS), STORE_CONNECTIONS: '4' };
-    gateway = await startProcess(env);
-  });
-
-  afterAll(async () => {
-    await gateway.stop();
-    await proxy.close();
-    await database.drop();
-  });
-
-  const ask = async (target: string) => {
-    const answer = await fetch(gateway.origin + target, { headers: KEY });
+test('a gateway is not ready, and healthy, while its store refuses connections or hangs', async () => {
+  const deadlineMs = 2_000;
+  const database = await createDatabase();
+  onTestFinished(() => database.drop());
+  const { hostname: host, port } = new URL(database.adminUrl);
+  const proxy = await startFaultProxy({ host, port: Number(port) });
+  onTestFinished(proxy.close);
+  const url = Object.assign(new URL(loginUrl(database.adminUrl, 'gateway_test')), { port: String(proxy.port) });
+  const gateway = await startConfigured({ DATABASE_URL: url.href, DEADLINE_MS: String(deadlineMs) });
+  onTestFinished(gateway.close);
+  const ask = async (path: string) => {
+    const answer = await fetch(new URL(path, gateway.url), { headers: { 'X-Api-Key': KEYS.aurora } });
     return { status: answer.status, body: await answer.json() };
   };
   const isHealthy = async () => expect(await ask('/healthz')).toEqual({ status: 200, body: { status: 'ok' } });
   const reports = (body: object) => waitFor(async () => expect((await ask('/readyz')).body).toEqual(body));
 
-  test('is not ready, and healthy, while its store refuses connections or hangs', async () => {
-    await reports(READY);
-    proxy.fail({ on: 'connect', does: 'refuse' });
-    proxy.cut();
-    await reports(toReport('not ready', UNAVAILABLE, UNKNOWN));
-    await isHealthy();
-    expect((await ask('/v1/academias')).status).toBe(502);
-    await proxy.pass();
-    await reports(READY);
-    proxy.fail({ on: 'response', does: 'stall' });
-    await reports(toReport('not ready', TIMEOUT, UNKNOWN));
-    const begun = performance.now();
-    expect((await ask('/readyz')).status).toBe(503);
-    expect(performance.now() - begun).toBeLessThan(DEADLINE_MS + 5_000);
-    await isHealthy();
-    await proxy.pass();
-    await reports(READY);
-  });
+  await reports(READY);
+  proxy.fail({ on: 'connect', does: 'refuse' });
+  proxy.cut();
+  await reports(toReport('not ready', UNAVAILABLE, UNKNOWN));
+  await isHealthy();
+  expect((await ask('/v1/academias')).status).toBe(502);
+  await proxy.pass();
+  await reports(READY);
+  proxy.fail({ on: 'response', does: 'stall' });
+  await reports(toReport('not ready', TIMEOUT, UNKNOWN));
+  const begun = performance.now();
+  expect((await ask('/readyz')).status).toBe(503);
+  expect(performance.now() - begun).toBeLessThan(deadlineMs + 5_000);
+  await isHealthy();
+  await proxy.pass();
+  await reports(READY);
 });

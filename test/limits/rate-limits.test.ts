@@ -120,38 +120,36 @@ test('counts all keys of an address, and requests without one', async () => {
   expect((await send(OTHER)).status).toBe(200);
 });
 
-describe('the application', () => {
-  test('answers a request too many with an id and no store call, and lets a page of another origin read it', async () => {
-    const { send, calls } = await startLimited({ perAddress: 1, corsOrigins: ['https://painel.example'] });
-    const headers = { ...ONE, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
-    await send(headers);
-    const refused = await send(headers);
-    expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
-    expect(refused.headers.get('X-Request-Id')).toBe('mine');
-    expect(refused.headers.get('Access-Control-Allow-Origin')).toBe('https://painel.example');
-    expect(refused.headers.get('Access-Control-Expose-Headers')).toContain('Retry-After');
-    expect(refused.headers.get('X-Content-Type-Options')).toBe('nosniff');
-    expect(refused.headers.get('RateLimit-Policy')).toBe('"address";q=1;w=60');
-    expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(30);
-    expect(calls()).toBe(1);
-  });
+test('answers a request too many with an id and no store call, and lets a page of another origin read it', async () => {
+  const { send, calls } = await startLimited({ perAddress: 1, corsOrigins: ['https://painel.example'] });
+  const headers = { ...ONE, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
+  await send(headers);
+  const refused = await send(headers);
+  expect(refused).toMatchObject({ status: 429, body: TOO_MANY });
+  expect(refused.headers.get('X-Request-Id')).toBe('mine');
+  expect(refused.headers.get('Access-Control-Allow-Origin')).toBe('https://painel.example');
+  expect(refused.headers.get('Access-Control-Expose-Headers')).toContain('Retry-After');
+  expect(refused.headers.get('X-Content-Type-Options')).toBe('nosniff');
+  expect(refused.headers.get('RateLimit-Policy')).toBe('"address";q=1;w=60');
+  expect(Number(refused.headers.get('Retry-After'))).toBeGreaterThan(30);
+  expect(calls()).toBe(1);
+});
 
-  test('limits nothing but the interface', async () => {
-    const { send, url } = await startLimited({ perAddress: 1, corsOrigins: ['*'] });
-    await send(ONE);
-    expect((await send(ONE)).status).toBe(429);
-    for (const path of ['/healthz', '/docs', '/openapi.json', '/docs/start.js']) {
-      const answer = await fetch(new URL(path, url), { headers: ONE });
-      expect([path, answer.status, answer.headers.get('RateLimit')]).toEqual([path, 200, null]);
-    }
-    const preflight = await fetch(url, {
-      method: 'OPTIONS',
-      headers: { Origin: 'https://painel.example', 'Access-Control-Request-Method': 'GET' },
-    });
-    expect([preflight.status, preflight.headers.get('RateLimit')]).toEqual([204, null]);
-    // Whoever looks for paths is limited too.
-    expect((await fetch(new URL('/nada', url), { headers: ONE })).status).toBe(429);
+test('limits nothing but the interface', async () => {
+  const { send, url } = await startLimited({ perAddress: 1, corsOrigins: ['*'] });
+  await send(ONE);
+  expect((await send(ONE)).status).toBe(429);
+  for (const path of ['/healthz', '/docs', '/openapi.json', '/docs/start.js']) {
+    const answer = await fetch(new URL(path, url), { headers: ONE });
+    expect([path, answer.status, answer.headers.get('RateLimit')]).toEqual([path, 200, null]);
+  }
+  const preflight = await fetch(url, {
+    method: 'OPTIONS',
+    headers: { Origin: 'https://painel.example', 'Access-Control-Request-Method': 'GET' },
   });
+  expect([preflight.status, preflight.headers.get('RateLimit')]).toEqual([204, null]);
+  // Whoever looks for paths is limited too.
+  expect((await fetch(new URL('/nada', url), { headers: ONE })).status).toBe(429);
 });
 
 describe.runIf(canTestRedis())('gateways that share a Redis', () => {
