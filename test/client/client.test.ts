@@ -18,7 +18,7 @@ import {
 import { storeFault } from '../../src/errors.ts';
 import { KEYS, STUDENT } from '../helpers/api.ts';
 import { canTestInBrowser, runPage } from '../helpers/browser.ts';
-import { startGateway } from '../helpers/gateway.ts';
+import { startOwnGateway } from '../helpers/gateway.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -223,12 +223,11 @@ describe('a failure', () => {
   test('has the id of its request, as the log of the gateway has it', async () => {
     const told: string[] = [];
     const store = createStubStore(() => storeFault('storeTimeout', 'late'));
-    const gateway = await startGateway({ store, onEnd: ({ id }) => told.push(id) });
+    const gateway = await startOwnGateway({ store, onEnd: ({ id }) => told.push(id) });
     const { all } = createClient({ baseUrl: gateway.url, apiKey: KEYS.aurora, retry: 0 });
     const error: ClientError = await Array.fromAsync(all('/alunos')).catch((error) => error);
     expect(error.message).toBe(`502: Data store timeout (request ${error.failure.requestId})`);
     await waitFor(() => expect(told).toEqual([error.failure.requestId]));
-    await gateway.close();
   });
 
   test('is that the gateway is unreachable, where nothing listens', async () => {
@@ -430,7 +429,7 @@ describe('the built module', () => {
     const store = createStubStore(({ function: name }) =>
       name === 'listar_treinos' ? storeFault('storeTimeout', 'late') : { json: '[{"nome":"Ana"}]', count: 1 },
     );
-    const gateway = await startGateway({ store, corsOrigins: ['*'] });
+    const gateway = await startOwnGateway({ store, corsOrigins: ['*'] });
     const page = `
       import { ClientError, createClient } from './client.js';
       const options = { apiKey: 'key', language: 'pt-BR' };
@@ -446,7 +445,6 @@ describe('the built module', () => {
       /<script type="module">(.*?)<\/script>/s.exec(readFileSync('client/README.md', 'utf8')) ?? [];
     const readme = example.replace('https://gateway.example/v1', gateway.url).replace("prompt('Key')", "'key'");
     const results = await runPage({ '/page.js': page, '/readme.js': readme, '/client.js': module });
-    await gateway.close();
     expect(results).toEqual([
       { ok: true, data: [{ nome: 'Ana' }] },
       {

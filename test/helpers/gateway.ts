@@ -166,6 +166,14 @@ export async function startConfigured(env: Record<string, string>) {
   return { url: toOrigin(service.server) + readApiRoot(document.source), told, close: () => service.close() };
 }
 
+/** A gateway in this process that ends with its test; the store stays open. */
+export async function startOwnGateway(options: TestGatewayOptions): Promise<TestGateway> {
+  const { onTestFinished } = await import('vitest');
+  const gateway = await startGateway(options);
+  onTestFinished(gateway.close);
+  return gateway;
+}
+
 /** A gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const { store, document, hasWholeStore = false, group, onEnd, ...own } = options;

@@ -7,7 +7,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 
 import { createUnread, limitReading } from '../../src/http/unread.ts';
 import type { Result } from '../../src/store/store.ts';
 import { STUDENT } from '../helpers/api.ts';
-import { startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import { startGateway, startOwnGateway, type TestGateway } from '../helpers/gateway.ts';
 import { openRaw, sendAndReset, sendRaw } from '../helpers/raw.ts';
 import { expectSecure } from '../helpers/secure-headers.ts';
 import { send } from '../helpers/send.ts';
@@ -27,13 +27,6 @@ beforeAll(async () => {
 });
 
 afterAll(() => gateway.close());
-
-/** A gateway of its own, which ends with its test. */
-async function start(options: TestGatewayOptions): Promise<TestGateway> {
-  const started = await startGateway(options);
-  onTestFinished(started.close);
-  return started;
-}
 
 const HEAD = 'Host: x\r\nX-Api-Key: k\r\n';
 const CLOSE = `${HEAD}Connection: close\r\n`;
@@ -219,7 +212,7 @@ describe('a connection', () => {
   test('has its requests answered in turn, while others have theirs', async () => {
     const ends: ((result: Result) => void)[] = [];
     const slow = createStubStore(() => new Promise((resolve) => ends.push(resolve)));
-    const slowly = await start({ store: slow, deadlineMs: 600_000 });
+    const slowly = await startOwnGateway({ store: slow, deadlineMs: 600_000 });
     const { socket, read } = await open(slowly);
     socket.write(get('/alunos?limit=1') + get('/alunos?limit=2') + get('/nada') + get('/alunos?limit=3'));
     await waitFor(() => expect(ends).toHaveLength(1));
@@ -251,7 +244,7 @@ describe('a connection', () => {
 });
 
 test('a stalled body is a 408 during a stop too, which need not wait for the rest', async () => {
-  const stopped = await start({ store });
+  const stopped = await startOwnGateway({ store });
   const { socket, read, ended } = await open(stopped);
   const begun = once(stopped.server, 'request');
   socket.write(`${POST}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{`);
@@ -268,7 +261,7 @@ describe('while a client reads nothing', () => {
   /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
   async function startUnread(requests: string, length = 8_000_000) {
     const long = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
-    const stopped = await start({ store: long });
+    const stopped = await startOwnGateway({ store: long });
     const client = await askSilently(stopped, requests);
     await waitFor(() => expect(long.calls).toHaveLength(1));
     return { long, stopped, client };
@@ -309,7 +302,7 @@ describe('while an answer is compressed', () => {
 
   /** A gateway that does something as soon as it has begun to. */
   const startWith = (act: () => void) =>
-    start({
+    startOwnGateway({
       store: {
         ...students,
         call: (asked, ...others) => {
@@ -357,7 +350,7 @@ describe('while an answer is compressed', () => {
 test('refuses lists, but not creations, while too many bytes are unread', async () => {
   const json = JSON.stringify('x'.repeat(8_000_000));
   const store = createStubStore(({ returns }) => ({ json: returns === 'row' ? '{}' : json, count: 1 }));
-  const gateway = await start({ store, unreadLimit: 12_000_000 });
+  const gateway = await startOwnGateway({ store, unreadLimit: 12_000_000 });
   const silent = await askSilently(gateway, get('/academias'));
   await waitFor(async () =>
     expect(await ask(gateway)).toEqual({ status: 502, retryAfter: '1', body: '{"error":"Data store unavailable"}' }),
@@ -373,7 +366,7 @@ test('refuses lists, but not creations, while too many bytes are unread', async 
 });
 
 test('sockets beyond the limit are closed, and counted, and those within it are served', async () => {
-  const gateway = await start({ store: createStubStore(), maxSockets: 2 });
+  const gateway = await startOwnGateway({ store: createStubStore(), maxSockets: 2 });
   const first = await open(gateway);
   const second = await open(gateway);
   const third = await open(gateway);

@@ -7,7 +7,7 @@ import { messages } from '../../src/api/messages.ts';
 import { storeFault } from '../../src/errors.ts';
 import type { Result, Store } from '../../src/store/store.ts';
 import { document, jsonBody, operations, STUDENT } from '../helpers/api.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { startGateway, startOwnGateway, type TestGateway } from '../helpers/gateway.ts';
 import { expectSecure } from '../helpers/secure-headers.ts';
 import { namesIn, type RawAnswer, type SendOptions, send } from '../helpers/send.ts';
 import { createStubStore, createStudents, idOfStudent, limitsOf } from '../helpers/stub-store.ts';
@@ -223,14 +223,13 @@ test('the store is told the id of the request, and whose turn it takes', async (
     told.push(origin);
     return store.call(asked, signal, origin);
   };
-  const to = await startGateway({ store: { ...store, call } });
+  const to = await startOwnGateway({ store: { ...store, call } });
   for (const _ of [1, 2]) await ask('/alunos', { to, headers: { 'X-Request-Id': 'asked' } });
   const requestId = 'asked';
   expect(told).toMatchObject([
     { requestId, share: 'address 127.0.0.1' },
     { requestId, share: 'k' },
   ]);
-  await to.close();
 });
 
 test('a mistake of ours in an endpoint of operators is a 500 too', async () => {
@@ -336,7 +335,7 @@ describe('the key', () => {
 
 test('a key with limits has them on its answers, and one call too many is refused without a body and a call', async () => {
   const rateLimits = { perAddress: 9, redisUrl: undefined };
-  const to = await startGateway({ store, rateLimits, hasWholeStore: true });
+  const to = await startOwnGateway({ store, rateLimits, hasWholeStore: true });
   const limitsTo = async (options: Options, target = '/alunos') => {
     const { status, headers, text } = await ask(target, { key: 'limited', to, ...options });
     expect(headers['ratelimit-policy']).toBe('"address";q=9;w=60, "minute";q=1;w=60');
@@ -349,7 +348,6 @@ test('a key with limits has them on its answers, and one call too many is refuse
   expect(await limitsTo(post('{'))).toEqual({ status: 429, left, wait, text: '{"error":"Too many requests"}' });
   expect(store.calls).toEqual([]);
   expect((await ask('/alunos', { to })).headers['ratelimit-policy']).toBe('"address";q=9;w=60');
-  await to.close();
 });
 
 describe('a query', () => {
@@ -454,10 +452,9 @@ describe('a body', () => {
   });
 
   test.each(['x'.repeat(9_000_000), '\n'.repeat(4_500_000)])('with a string of 9 MB is read: %#', async (p_nome) => {
-    const to = await startGateway({ store, bodyLimit: 10_000_000 });
+    const to = await startOwnGateway({ store, bodyLimit: 10_000_000 });
     const answer = await refuse('/alunos', post(JSON.stringify({ ...STUDENT, p_nome }), { to }));
     expect(answer).toMatchObject([422, { p_nome: expect.any(Array) }, 'en']);
-    await to.close();
   });
 
   test('reports every invalid field of up to 100, and of thousands 300 places and the total', async () => {

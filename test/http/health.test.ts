@@ -13,7 +13,7 @@ import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { KEYS } from '../helpers/api.ts';
 import { startFaultProxy } from '../helpers/fault-proxy.ts';
-import { compileOnce, createTestLog, openTestStore, startConfigured, startGateway } from '../helpers/gateway.ts';
+import { compileOnce, createTestLog, openTestStore, startConfigured, startOwnGateway } from '../helpers/gateway.ts';
 import { createDatabase, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -218,10 +218,9 @@ describe('readiness', () => {
 test('/metrics of a worker whose primary process does not answer is a 503 without a fault', async () => {
   const readMetrics = () => Promise.reject(new DeadlineError('too late'));
   const group = { worker: 1, readMetrics, takeToken: createBuckets() };
-  const { url, faults, close } = await startGateway({ store: createStubStore(), group });
+  const { url, faults } = await startOwnGateway({ store: createStubStore(), group });
   const answer = await fetch(new URL('/metrics', url));
   expect([answer.status, await answer.text(), faults]).toEqual([503, '{"error":"No metrics in time"}', []]);
-  await close();
 });
 
 test('the demo data is looked for again where the store did not answer, before others are served for long', async () => {

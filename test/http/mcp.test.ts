@@ -12,6 +12,7 @@ import {
   compileOnce,
   openTestStore,
   startGateway,
+  startOwnGateway,
   type TestGateway,
   type TestGatewayOptions,
 } from '../helpers/gateway.ts';
@@ -118,12 +119,12 @@ let gateway: TestGateway;
 let other: TestGateway;
 const ended: EndedRequest[] = [];
 
-const open = (options: Partial<TestGatewayOptions> = {}): Promise<TestGateway> =>
-  startGateway({ store, mcp: true, bodyLimit: BODY_LIMIT, corsOrigins: [PANEL], ...options });
+const OPTIONS = { store, mcp: true, bodyLimit: BODY_LIMIT, corsOrigins: [PANEL] };
+const open = (options: Partial<TestGatewayOptions>) => startOwnGateway({ ...OPTIONS, ...options });
 
 beforeAll(async () => {
-  gateway = await open({ onEnd: (request) => ended.push(request) });
-  other = await open({ document: ownDocument });
+  gateway = await startGateway({ ...OPTIONS, onEnd: (request) => ended.push(request) });
+  other = await startGateway({ ...OPTIONS, document: ownDocument });
 });
 
 beforeEach(() => {
@@ -263,8 +264,8 @@ describe('the tools', () => {
 
   test('give what their schemas describe, as the client finds that knows them', async () => {
     const store = await openTestStore();
+    onTestFinished(() => store.close());
     const real = await open({ store });
-    onTestFinished(() => real.close().then(store.close));
     const client = await connect(AURORA, real);
     await client.listTools();
     for (const { id } of lists) {
@@ -344,7 +345,6 @@ describe('the tools', () => {
 describe('of another document, the tools', () => {
   test('take arrays, and have names that every model API takes', async () => {
     const petstore = await open({ document: await readDocument('test/documents/petstore.yaml') });
-    onTestFinished(petstore.close);
     const client = await connect(AURORA, petstore);
     // Another client, which does not know the schemas: the store gives no pets.
     const { tools } = await (await connect(AURORA, petstore)).listTools();
@@ -448,7 +448,6 @@ describe('a tool call is a request', () => {
 
   test('that the rate limits count', async () => {
     const limited = await open({ rateLimits: { perAddress: 2, redisUrl: undefined } });
-    onTestFinished(limited.close);
     expect((await post(toMessage({ name: list }), {}, limited)).status).toBe(200);
     expect((await fetch(`${limited.url}/academias`, { headers: AURORA })).status).toBe(200);
     await expect(connect(AURORA, limited)).rejects.toThrow('{"error":"Too many requests"}');
@@ -468,7 +467,6 @@ describe('a tool call is a request', () => {
       'p_writer' in args ? limitsOf('limited', { per_minute: 1 }) : { json: '[]', count: 0 },
     );
     const limited = await open({ store, hasWholeStore: true });
-    onTestFinished(limited.close);
     const call = () => post(toMessage({ name: list }), { 'X-Api-Key': 'limited' }, limited);
     // The first call makes the limits known.
     await call();
@@ -517,7 +515,6 @@ describe('the endpoint', () => {
 
   test('is served only if configured', async () => {
     const off = await open({ mcp: false });
-    onTestFinished(off.close);
     const { status, text } = await post(PING, {}, off);
     expect({ status, text }).toEqual({ status: 404, text: '{"error":"Not found"}' });
   });

@@ -6,7 +6,7 @@ import type { Config } from '../../src/config.ts';
 import { createBuckets, type TakeToken } from '../../src/limits/buckets.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { type FaultProxy, startFaultProxy } from '../helpers/fault-proxy.ts';
-import { startGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import { startOwnGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { canTestRedis, type RedisServer, startRedis } from '../helpers/redis.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStudents } from '../helpers/stub-store.ts';
@@ -51,8 +51,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
   const store = createStudents(0);
   const rateLimits = { perAddress, redisUrl };
   const group = takeToken && { worker: 1, readMetrics: async () => '', takeToken };
-  const gateway = await startGateway({ store, rateLimits, proxyHops: 1, group, ...others });
-  onTestFinished(gateway.close);
+  const gateway = await startOwnGateway({ store, rateLimits, proxyHops: 1, group, ...others });
   const url = `${gateway.url}/academias`;
   const send = async (headers: Record<string, string> = {}): Promise<Answer> => {
     const begun = performance.now();

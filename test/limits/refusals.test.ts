@@ -1,7 +1,7 @@
-import { afterEach, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { createDelays } from '../../src/limits/refusals.ts';
 import { KEYS } from '../helpers/api.ts';
-import { startGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
+import { startOwnGateway, type TestGateway, type TestGatewayOptions } from '../helpers/gateway.ts';
 import { createStubStore, limitsOf } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -81,11 +81,8 @@ describe('a gateway that gives an address one refusal a minute at once', () => {
     return isKnown ? { json: '[]', count: 0 } : { failure: { kind: 'refusedKey', text: 'API Key inválida' } };
   });
 
-  async function start(options: Partial<TestGatewayOptions> = {}): Promise<TestGateway> {
-    const gateway = await startGateway({ store, refusalsPerMinute: 1, ...options });
-    onTestFinished(gateway.close);
-    return gateway;
-  }
+  const start = (options: Partial<TestGatewayOptions> = {}) =>
+    startOwnGateway({ store, refusalsPerMinute: 1, ...options });
 
   async function send({ url }: TestGateway, key: string, signal = never): Promise<[number, unknown]> {
     const answer = await fetch(`${url}/academias?limit=1`, { headers: { 'X-Api-Key': key }, signal });

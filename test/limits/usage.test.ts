@@ -203,17 +203,6 @@ test('counts once what is sent again because the answer was lost', async () => {
   expect(await read()).toEqual(['11-30 listarAcademias 2xx 2']);
 });
 
-test('adds what two processes count, and loses what one that is killed has not recorded', async () => {
-  const [one, other] = [start(), start()];
-  await one.call();
-  await other.call();
-  await Promise.all([one.usage.flush(), other.usage.flush()]);
-  await other.call();
-  await one.call();
-  await one.usage.close();
-  expect(await read()).toEqual(['11-30 listarAcademias 2xx 3']);
-});
-
 describe('a key with limits', () => {
   const statuses = async (count: number, { call }: Process) => {
     const ended: number[] = [];
