@@ -38,13 +38,8 @@ function readTexts(file: string): Text[] {
       const { parent } = node;
       const isTagged = ts.isTaggedTemplateExpression(parent) && parent.tag.getText() === 't';
       const isThrown = ts.isNewExpression(parent);
-      texts.push({
-        place: `${file}:${line + 1}`,
-        key: toKey(parts.map(({ text }) => text)),
-        isTagged,
-        isTemplate,
-        isThrown,
-      });
+      const key = toKey(parts.map(({ text }) => text));
+      texts.push({ place: `${file}:${line + 1}`, key, isTagged, isTemplate, isThrown });
     }
     ts.forEachChild(node, visit);
   };
@@ -103,15 +98,7 @@ describe('every text of the administration has a Portuguese one', () => {
 
 test('no Portuguese text is left over, and each has the values of its English one', () => {
   const known = new Set(texts.map(({ key }) => key));
-  const helped = [
-    'Usage:',
-    'Options:',
-    'Arguments:',
-    'Commands:',
-    '[options]',
-    '[command]',
-    'display help for command',
-  ];
+  const helped = ['display help for command', ...'Usage: Options: Arguments: Commands: [options] [command]'.split(' ')];
   expect([...own.keys()].filter((key) => !known.has(key) && !helped.includes(key))).toEqual([]);
   const valuesOf = (text: string) => [...text.matchAll(/\{\d\}/g)].map(([value]) => value).sort();
   const differ = [...own, ...others].filter(

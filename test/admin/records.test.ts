@@ -185,17 +185,15 @@ test('student data is all data about a student, by id and by e-mail in any case 
   expect(data.treinos.every((row: { aluno_id: string }) => row.aluno_id === ANA)).toBe(true);
 });
 
-describe('show', () => {
-  test('prints a record by e-mail or id, with the names of those that it refers to', async () => {
-    const { output } = await ofAurora('show', 'alunos', EMAIL.toUpperCase());
-    expect(output).toContain(`id               ${ANA}\nnome             Ana Alves\n`);
-    expect(output).toMatch(/^academia_id {6}\S{36} \(Aurora \w+\)$/m);
-    const record = await json('show', 'alunos', ANA);
-    expect(Object.keys(record)).toEqual(
-      'id nome email telefone sexo data_nascimento academia_id modalidade personal_id ativo criado_em'.split(' '),
-    );
-    expect(record).toMatchObject({ id: ANA, nome: 'Ana Alves', ativo: true });
-  });
+test('show prints a record by e-mail or id, with the names of those that it refers to', async () => {
+  const { output } = await ofAurora('show', 'alunos', EMAIL.toUpperCase());
+  expect(output).toContain(`id               ${ANA}\nnome             Ana Alves\n`);
+  expect(output).toMatch(/^academia_id {6}\S{36} \(Aurora \w+\)$/m);
+  const record = await json('show', 'alunos', ANA);
+  expect(Object.keys(record)).toEqual(
+    'id nome email telefone sexo data_nascimento academia_id modalidade personal_id ativo criado_em'.split(' '),
+  );
+  expect(record).toMatchObject({ id: ANA, nome: 'Ana Alves', ativo: true });
 });
 
 describe('update', () => {

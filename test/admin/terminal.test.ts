@@ -48,10 +48,7 @@ test('a key is revoked once its name was typed, and then without a question', as
     code: 1,
     output: expect.stringContaining(`Revokes the key Site (${prefix}) of Academia Aurora. This cannot be undone.`),
   });
-  const done = {
-    code: 0,
-    output: expect.stringContaining(`Key ${prefix} is revoked: requests with it are refused.`),
-  };
+  const done = { code: 0, output: expect.stringContaining(`Key ${prefix} is revoked: requests with it are refused.`) };
   expect(await type('Site', ['key', 'revoke', prefix])).toEqual(done);
   expect(await admin(['key', 'revoke', prefix])).toMatchObject(done);
 });

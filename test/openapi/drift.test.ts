@@ -65,8 +65,12 @@ async function find(sql: string, edit?: Edit): Promise<string[]> {
 const withArgs = (from: string, to: string) => changed({ args: FUNCTION.args.replace(from, to) });
 const withColumns = (from: string, to: string) => changed({ returns: FUNCTION.returns.replace(from, to) });
 
-/** The list of gyms with a parameter more. */
-const withOrder =
+const withPage = (type: string) =>
+  `create domain private.pagina as ${type}; ${withArgs('p_offset integer', 'p_offset private.pagina')}`;
+
+/** The function, or the list of gyms, with a parameter more. */
+const withOrder = (type: string) => changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` });
+const toOrder =
   (schema: object): Edit =>
   (paths) => {
     paths['/academias']?.get?.parameters?.push({ name: 'ordem', in: 'query', schema });
@@ -89,157 +93,137 @@ const toText = withAnswer(() => ({ type: 'string' }));
 const toOne = withAnswer(({ items }) => items);
 const GYM = parse(`{ type: object, required: [id], properties: {
   id: { type: string, format: uuid }, ativo: { type: boolean }, criado_em: { type: string, format: date-time } } }`);
+/** The answer with an integer as the name. */
+const toInteger = (more: object) =>
+  withAnswer((list) => ({
+    ...list,
+    items: { ...GYM, properties: { ...GYM.properties, nome: { type: 'integer', ...more } } },
+  }));
 const ADDED = 'the response has no tenant_id; it returns the column tenant_id (an addition)';
 
-test.each<[what: string, sql: string, finding: string | RegExp | undefined, edit?: Edit]>([
-  ['a function', `drop function ${SIGNATURE}`, 'x-rpc names the function; there is none of that name in schema public'],
-  [
-    'one function',
+/** What is broken by a migration or an edit, and the finding. */
+const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | RegExp | undefined, edit?: Edit]>> = {
+  'a function': [`drop function ${SIGNATURE}`, 'x-rpc names the function; there is none of that name in schema public'],
+  'one function': [
     'create function public.listar_academias(p_api_key text) returns int language sql return 1',
     /^x-rpc names the function; there are 2 of that name: keep one, and in a migration drop function .* or drop function /,
   ],
-  [
-    'an argument for an input',
+  'an argument for an input': [
     withArgs('p_ativo', 'p_ativa'),
     'the query parameter ativo is its argument p_ativo; it has no such argument',
   ],
-  [
-    'types that hold words',
+  'types that hold words': [
     withArgs('p_ativo boolean', 'p_ativo integer'),
     /string, one of true, false; p_ativo is integer$/,
   ],
-  [
-    'types that hold numbers',
+  'types that hold numbers': [
     withArgs('integer default 100', 'boolean default null'),
     /1 to 1000; p_limit is boolean$/,
   ],
-  [
-    'types that hold all numbers',
+  'types that hold all numbers': [
     withArgs('p_offset integer', 'p_offset smallint'),
     /2147483647; p_offset is smallint, which is too small/,
   ],
-  [
-    'a type that holds the key',
+  'a type that holds the key': [
     withArgs('p_api_key text', 'p_api_key uuid'),
     'the API key is string; p_api_key is uuid',
   ],
-  ['a smallint for its bounds', withArgs('p_limit integer', 'p_limit smallint'), undefined],
-  ['a bigint for an integer', withArgs('p_offset integer', 'p_offset bigint'), undefined],
-  ['a text for words', withArgs('p_ativo boolean', 'p_ativo text'), undefined],
-  ['the labels of its words', enumOf("'true', 'false', 'talvez'"), undefined],
-  ['all of its words', enumOf("'true', 'talvez'"), /false; p_ativo is private.situacao \(true, talvez\)$/],
-  ['no array', enumOf("'true', 'false'", 'private.situacao[]'), /p_ativo is private.situacao\[\] \(true, false\)$/],
-  ...['integer', 'smallint'].map((type): [string, string, RegExp | undefined] => [
-    `a domain as its type, ${type}`,
-    `create domain private.pagina as ${type}; ${withArgs('p_offset integer', 'p_offset private.pagina')}`,
-    type === 'integer' ? undefined : /p_offset is smallint, which is too small/,
-  ]),
-  ...(
-    [
-      [{ type: 'integer', enum: [1, 2] }, 'smallint'],
-      [{ enum: [1] }, 'integer'],
-      [{ type: 'integer', minimum: -1, exclusiveMinimum: true, maximum: 100, exclusiveMaximum: true }, 'smallint'],
-      [{ type: 'integer' }, 'bigint'],
-    ] as const
-  ).map(([schema, type]): [string, string, undefined, Edit] => [
-    `${type} for ${JSON.stringify(schema)}`,
-    changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` }),
+  'a smallint for its bounds': [withArgs('p_limit integer', 'p_limit smallint'), undefined],
+  'a bigint for an integer': [withArgs('p_offset integer', 'p_offset bigint'), undefined],
+  'a text for words': [withArgs('p_ativo boolean', 'p_ativo text'), undefined],
+  'the labels of its words': [enumOf("'true', 'false', 'talvez'"), undefined],
+  'all of its words': [enumOf("'true', 'talvez'"), /false; p_ativo is private.situacao \(true, talvez\)$/],
+  'no array': [enumOf("'true', 'false'", 'private.situacao[]'), /p_ativo is private.situacao\[\] \(true, false\)$/],
+  'a domain as its type, integer': [withPage('integer'), undefined],
+  'a domain as its type, smallint': [withPage('smallint'), /p_offset is smallint, which is too small/],
+  'a smallint for small words': [withOrder('smallint'), undefined, toOrder({ type: 'integer', enum: [1, 2] })],
+  'an integer for a word without a type': [withOrder('integer'), undefined, toOrder({ enum: [1] })],
+  'a smallint for exclusive bounds': [
+    withOrder('smallint'),
     undefined,
-    withOrder(schema),
-  ]),
-  [
-    'a type without bounds for an input without',
-    changed({ args: `${FUNCTION.args}, p_ordem integer default null` }),
+    toOrder({ type: 'integer', minimum: -1, exclusiveMinimum: true, maximum: 100, exclusiveMaximum: true }),
+  ],
+  'a bigint for an integer without bounds': [withOrder('bigint'), undefined, toOrder({ type: 'integer' })],
+  'a type without bounds for an input without': [
+    withOrder('integer'),
     'the query parameter ordem is integer, -9007199254740991 to 9007199254740991; p_ordem is integer, which is too small: ' +
       'declare minimum and maximum, or format: int32 for an integer',
-    withOrder({ type: 'integer' }),
+    toOrder({ type: 'integer' }),
   ],
-  [
-    'a default of what may be left out, unless the document has one',
+  'a default of what may be left out, unless the document has one': [
     changed({ args: FUNCTION.args.replace(/ default (null|100)(?=, p_(limit|offset))/g, '') }),
     'the query parameter ativo may be left out and has no default; p_ativo has no default',
   ],
-  [
-    'an input for an argument',
+  'an input for an argument': [
     changed({ args: `p_ordem text, ${FUNCTION.args}` }),
     'no input is its argument p_ordem; p_ordem has no default',
   ],
-  ['no input for a default', changed({ args: `${FUNCTION.args}, p_ordem text default ''` }), undefined],
+  'no input for a default': [changed({ args: `${FUNCTION.args}, p_ordem text default ''` }), undefined],
 
-  ['all columns', withColumns(' ativo boolean,', ''), 'the response has ativo; it returns no such column'],
-  [
-    'no other column',
+  'all columns': [withColumns(' ativo boolean,', ''), 'the response has ativo; it returns no such column'],
+  'no other column': [
     withColumns('timestamptz', 'timestamptz, cnpj text'),
     'the response has no cnpj; it returns the column cnpj (an addition)',
   ],
-  ['the type of a format', withColumns('id uuid', 'id text'), 'id is string, uuid; the column id is text'],
-  [
-    'a time with its zone',
+  'the type of a format': [withColumns('id uuid', 'id text'), 'id is string, uuid; the column id is text'],
+  'a time with its zone': [
     withColumns('timestamptz', 'timestamp'),
     'criado_em is string, date-time; the column criado_em is timestamp without time zone',
   ],
-  ['texts', withColumns('nome text', 'nome integer'), 'nome is string; the column nome is integer'],
-  [
-    'no rows for texts',
+  texts: [withColumns('nome text', 'nome integer'), 'nome is string; the column nome is integer'],
+  'no rows for texts': [
     withColumns('nome text', 'nome private.academias'),
     'nome is string; the column nome is record, which is written as an object: return jsonb',
   ],
-  ['booleans', withColumns('ativo boolean', 'ativo text'), 'ativo is boolean; the column ativo is text'],
-  ...(
-    [
-      [
-        'numeric',
-        { type: 'integer' },
-        /integer; the column nome is numeric, which may have decimals: return ::bigint$/,
-      ],
-      ['bigint', { type: 'integer', format: 'int32' }, /the column nome is bigint, which is larger: declare no format/],
-      ['integer', { type: 'integer', format: 'int32' }, undefined],
-      ['bigint', { type: 'integer' }, undefined],
-    ] as const
-  ).map(([type, schema, finding]): [string, string, RegExp | undefined, Edit] => [
-    `a column of the type of ${JSON.stringify(schema)}, not ${type}`,
-    withColumns('nome text', `nome ${type}`),
-    finding,
-    withAnswer((list) => ({ ...list, items: { ...GYM, properties: { ...GYM.properties, nome: schema } } })),
-  ]),
-  ['columns of a table', changed({ returns: 'setof private.academias' }), ADDED],
-  [
-    'no null in a column whose domain is not null',
+  booleans: [withColumns('ativo boolean', 'ativo text'), 'ativo is boolean; the column ativo is text'],
+  'integers without decimals': [
+    withColumns('nome text', 'nome numeric'),
+    /integer; the column nome is numeric, which may have decimals: return ::bigint$/,
+    toInteger({}),
+  ],
+  'integers of 32 bits': [
+    withColumns('nome text', 'nome bigint'),
+    /the column nome is bigint, which is larger: declare no format/,
+    toInteger({ format: 'int32' }),
+  ],
+  'an integer of 32 bits': [withColumns('nome text', 'nome integer'), undefined, toInteger({ format: 'int32' })],
+  'a bigint for any integer': [withColumns('nome text', 'nome bigint'), undefined, toInteger({})],
+  'columns of a table': [changed({ returns: 'setof private.academias' }), ADDED],
+  'no null in a column whose domain is not null': [
     `create domain private.escrito as text not null;
       create domain private.nome as private.escrito;
       alter table private.academias alter column nome drop not null, alter column nome type private.nome;
       ${changed({ returns: 'setof private.academias' })}`,
     ADDED,
   ],
-  ['a value for a text', changed({ returns: 'void' }), 'the response is string; it returns void', toText],
-  [
-    'no record for a text',
+  'a value for a text': [changed({ returns: 'void' }), 'the response is string; it returns void', toText],
+  'no record for a text': [
     `create type public.nomes as (nome text, apelido text); ${changed({ returns: 'public.nomes' })}`,
     'the response is string; it returns record',
     toText,
   ],
-  ['a set for an array', changed({ args: ROW, returns: 'record' }), 'the response is an array; it returns one row'],
-  [
-    'columns for properties',
+  'a set for an array': [changed({ args: ROW, returns: 'record' }), 'the response is an array; it returns one row'],
+  'columns for properties': [
     changed({ returns: 'setof jsonb' }),
     'the properties of a record are columns; it returns jsonb',
   ],
-  ['JSON for other objects', changed({ returns: 'setof jsonb' }), undefined, toJson],
-  ['no texts for other objects', changed({ returns: 'setof text' }), 'an item is object; it returns text', toJson],
-  ['one row for an object', changed({ clauses: `${FUNCTION.clauses} rows 1` }), undefined, toOne],
-  [
-    'no set for an object',
+  'JSON for other objects': [changed({ returns: 'setof jsonb' }), undefined, toJson],
+  'no texts for other objects': [changed({ returns: 'setof text' }), 'an item is object; it returns text', toJson],
+  'one row for an object': [changed({ clauses: `${FUNCTION.clauses} rows 1` }), undefined, toOne],
+  'no set for an object': [
     changed({}),
     'the response is one object; it may return many rows: declare "rows 1" if it returns one',
     toOne,
   ],
-  ...['volatile', 'immutable'].map((volatility): [string, string, string] => [
-    `a stable function for a read, not ${volatility}`,
-    changed({ clauses: FUNCTION.clauses.replace('stable', volatility) }),
-    `GET reads tables; it is ${volatility}, and not stable`,
-  ]),
-  [
-    'a response for a status that is raised',
+  'a stable function for a read, not volatile': [
+    changed({ clauses: FUNCTION.clauses.replace('stable', 'volatile') }),
+    'GET reads tables; it is volatile, and not stable',
+  ],
+  'a stable function for a read, not immutable': [
+    changed({ clauses: FUNCTION.clauses.replace('stable', 'immutable') }),
+    'GET reads tables; it is immutable, and not stable',
+  ],
+  'a response for a status that is raised': [
     changed({}).replace(
       'begin end',
       `begin /* PT410, ** isn't raised ***/ raise sqlstate 'PT401'; -- nor is PT409
@@ -247,7 +231,9 @@ test.each<[what: string, sql: string, finding: string | RegExp | undefined, edit
     ),
     'there is no response 404; it raises PT404, which would be a 502 (an addition)',
   ],
-])('a list needs %s', async (_what, sql, finding, edit) => {
+};
+
+test.each(Object.entries(NEEDS))('a list needs %s', async (_what, [sql, finding, edit]) => {
   const expected = finding instanceof RegExp ? expect.stringMatching(finding) : finding;
   expect(await find(sql, edit)).toEqual(expected === undefined ? [] : [expected]);
 });
@@ -291,18 +277,12 @@ test.each([undefined, false])('may be null only where the document says so, x-ne
     Object.assign(student.properties?.email ?? {}, { 'x-never-null': isNever });
   };
   const findings = await check('alter table private.alunos alter column email drop not null', edit);
-  expect(findings.map(({ function: name, document, database }) => [name, document, database])).toEqual([
-    [
-      'listar_alunos',
-      'email is never null',
-      expect.stringMatching(/^a column of the name email may be null: let it be null .* or say x-never-null: true/),
-    ],
-    [
-      'criar_aluno',
-      'email is never null',
-      expect.stringMatching(/^a column of the name email may be null: let it be null .* or say x-never-null: true/),
-    ],
-  ]);
+  const remedy = /^a column of the name email may be null: let it be null .* or say x-never-null: true/;
+  expect(findings).toMatchObject(
+    ['listar_alunos', 'criar_aluno'].map((name) => ({
+      ...{ function: name, document: 'email is never null', database: expect.stringMatching(remedy) },
+    })),
+  );
 });
 
 test('a constraint that has a text of its own is there', async () => {

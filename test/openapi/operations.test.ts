@@ -7,7 +7,7 @@ import type { Failure } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { OWN_PATHS } from '../../src/openapi/path.ts';
 import type { Call } from '../../src/store/store.ts';
-import { document, documentOf, jsonBody, withoutHeaders } from '../helpers/api.ts';
+import { document, documentOf, jsonBody } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
@@ -19,16 +19,6 @@ function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, 
   const operation = copy.paths['/academias']?.get;
   if (operation) change(operation as OpenAPIV3.OperationObject & Record<string, unknown>);
   return copy;
-}
-
-/** The document with one path more, whose parameters are strings. */
-function withPath(path: string): OpenAPIV3.Document {
-  const get = structuredClone(document.paths['/academias']?.get) as OpenAPIV3.OperationObject;
-  const parameters = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => ({
-    ...{ name: name ?? '', in: 'path', required: true, schema: { type: 'string' as const } },
-  }));
-  const own = { ...get, operationId: 'own', parameters, responses: withoutHeaders(get) };
-  return { ...document, paths: { ...document.paths, [path]: { get: own } } };
 }
 
 const parameter = (schema: object) => ({ name: 'x', in: 'query', schema }) as never;
@@ -112,7 +102,8 @@ test('calls a function with its arguments in one order, whatever that of the bod
 });
 
 test('reads a path parameter between literals of its segment', async () => {
-  const source = withPath('/files/v-{name}.json/parts');
+  const parameters = [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }];
+  const source = documentOf({ parameters }, '/files/v-{name}.json/parts', 'get');
   expect(await read(source, '/v1/files/v-a%2Fb.c.json/parts')).toMatchObject({ args: { p_name: 'a/b.c' } });
 });
 

@@ -148,43 +148,37 @@ test('a chain of references has what stands beside each, and a map the parts bes
 const LINE = FILES['schemas/Line.yaml'];
 const SHARED = `  responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }`;
 
-test.each<[what: string, files: Readonly<Record<string, string>>, message: RegExp]>([
-  [
-    'a reference, which is a URI, in the path of a file and in the pointer',
+/** What has a mistake: the files that differ, and the message. */
+const MISTAKES: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, message: RegExp]>> = {
+  'a reference, which is a URI, in the path of a file and in the pointer': [
     {
       'openapi.yaml': MAIN.replace('schemas/Order.yaml#', 'schemas/order%20lines/L%C3%ADnea.yaml#/%24defs/One%20line'),
       'schemas/order lines/Línea.yaml': '$defs: { One line: { type: object, properties: { a: { typ: string } } } }\n',
     },
     /^schemas\/order lines\/Línea\.yaml:1: schemas One_line: has typ, which JSON Schema does not define: correct it, or call it x-typ$/,
   ],
-  [
-    'a list of schemas in items, with the keyword that takes one',
+  'a list of schemas in items, with the keyword that takes one': [
     { 'schemas/Order.yaml': FILES['schemas/Order.yaml'].replace('{ $ref: Line.yaml }', '[{ $ref: Line.yaml }]') },
     /^schemas\/Order\.yaml:5: schemas Order: properties\/lines\/items must be object,boolean: give a list of schemas to prefixItems$/,
   ],
-  [
-    'an operation beside the reference to a path item',
+  'an operation beside the reference to a path item': [
     { 'openapi.yaml': MAIN.replace('$ref: paths/order.yaml', '$ref: paths/order.yaml, put: {}') },
     /^openapi\.yaml:6: PUT \/orders\/\{orderId\}: put beside \$ref has no effect: add it to what \$ref leads to/,
   ],
-  ['a file that is no YAML', { 'schemas/Line.yaml': `${LINE}a: [\n` }, /^schemas\/Line\.yaml:\d+: /],
-  [
-    'a node of YAML that contains itself',
+  'a file that is no YAML': [{ 'schemas/Line.yaml': `${LINE}a: [\n` }, /^schemas\/Line\.yaml:\d+: /],
+  'a node of YAML that contains itself': [
     { 'openapi.yaml': MAIN.replace(/^info:.*$/m, "info: &info { title: Orders, version: '1',\n  x-self: *info }") },
     /openapi\.yaml:3: \*info is within &info: write a \$ref instead$/,
   ],
-  [
-    'a reference to a folder',
+  'a reference to a folder': [
     { 'schemas/Line.yaml': LINE.replace('./Order.yaml', '../paths') },
     /^schemas\/Line\.yaml:2: schemas Line: the reference \.\.\/paths leads to no file that can be read/,
   ],
-  [
-    'a reference that leads to itself',
+  'a reference that leads to itself': [
     { 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" },
     /^openapi\.yaml:3: the reference #\/components\/schemas\/A leads to nothing/m,
   ],
-  [
-    'a mistake in a shared component, once',
+  'a mistake in a shared component, once': [
     {
       'openapi.yaml': MAIN.replaceAll(/'200': /g, "'404': { $ref: '#/components/responses/Gone' }, '200': ").replace(
         SCHEME,
@@ -193,6 +187,8 @@ test.each<[what: string, files: Readonly<Record<string, string>>, message: RegEx
     },
     /^openapi\.yaml:19: responses Gone: the schema of the response 404 does not allow what the gateway sends: \{"error":"text"\}$/,
   ],
-])('tells the file and the line of %s', async (_what, files, message) => {
+};
+
+test.each(Object.entries(MISTAKES))('tells the file and the line of %s', async (_what, [files, message]) => {
   await expect(compileFile(write({ ...FILES, ...files }))).rejects.toThrow(message);
 });

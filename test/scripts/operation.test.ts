@@ -429,9 +429,10 @@ describe('what it writes', () => {
     expect(output).toContain('situacao: { type: string, maxLength: 10 }');
   });
 
-  test('has an example of a creation that no unique constraint refuses', async () => {
-    const output = succeed(await run('create', 'matriculas', '--dry-run'));
-    expect(output.replace(/^\d+: */gm, '')).toContain(`
+  const WRITTEN: Readonly<Record<string, readonly [operation: string, ...texts: string[]]>> = {
+    'an example of a creation that no unique constraint refuses': [
+      'create matriculas',
+      `
 created:
 value:
 aluno_id: a3000000-0000-4000-8000-000000000003
@@ -440,27 +441,30 @@ placa: ABC0
 codigo: A0
 dia: '2024-01-06'
 preco: 500
-`);
-  });
-
-  test('has an example of a deletion that a reference refuses at the commit', async () => {
-    const output = succeed(await run('delete', 'etapas', '--dry-run'));
-    expect(output).toContain('inUse:');
-  });
-
-  test('has the comments of columns, and the columns that a trigger sets as generated', async () => {
-    const output = succeed(await run('update', 'etapas', '--dry-run'));
-    expect(output).toContain("description: 'Steps: those'");
-    expect(output).toContain('description: "The step before:\\n- none: null"');
-    expect(output).toContain('x-generated: [atualizado_em]');
-  });
-
-  test('grants the select on the tables that a new row refers to', async () => {
-    const output = succeed(await run('create', 'contratos', '--dry-run'));
-    expect(output).toContain(`
+`,
+    ],
+    'an example of a deletion that a reference refuses at the commit': ['delete etapas', '\ninUse:'],
+    'the comments of columns, and the columns that a trigger sets as generated': [
+      'update etapas',
+      "description: 'Steps: those'",
+      'description: "The step before:\\n- none: null"',
+      'x-generated: [atualizado_em]',
+    ],
+    'the grant of the select on the tables that a new row refers to': [
+      'create contratos',
+      `
 grant select, insert (tenant_id, plano_id, plano_anterior_id) on private.contratos to gateway_functions;
 grant select on private.planos to gateway_functions;
-`);
+`,
+    ],
+  };
+
+  test.each(Object.entries(WRITTEN))('has %s', async (_what, [operation, ...texts]) => {
+    const output = succeed(await run(...operation.split(' '), '--dry-run')).replace(/^\d+: */gm, '');
+    for (const text of texts) expect(output).toContain(text);
+  });
+
+  test('grants no select that a read does not need', async () => {
     expect(succeed(await run('get', 'contratos', '--dry-run'))).not.toContain('on private.planos to');
   });
 
@@ -647,31 +651,24 @@ describe('a run that writes nothing', () => {
     expect(readFiles()).toEqual(files);
   });
 
-  test('says why it refuses, and exits with 1', async () => {
+  const ROW = 'in supabase/seed.sql, of the tenant of wms_demo_aurora';
+  test.each([
+    [
+      'delete academias',
+      `an example needs a row of private.academias ${ROW}, besides the first three, which no example shows yet and no other record refers to\n`,
+    ],
+    [
+      'create fichas',
+      'the example of criarFicha needs plano_id that no row of private.fichas has, and the demo data gives none: add records to private.planos in supabase/seed.sql\n',
+    ],
+    [
+      'create apelidos',
+      `an example needs a row of private.apelidos ${ROW}, that apelidos_tenant_id_apelido_key keeps from being repeated: without null in the columns of that\n`,
+    ],
+  ])('says why %s lacks demo data, and exits with 1', async (operation, errors) => {
     const files = readFiles();
-    expect(await run('delete', 'academias')).toEqual({
-      ...{ code: 1, output: '' },
-      errors:
-        'an example needs a row of private.academias in supabase/seed.sql, of the tenant of wms_demo_aurora, besides the first three, which no example shows yet and no other record refers to\n',
-    });
+    expect(await run(...operation.split(' '))).toEqual({ code: 1, output: '', errors });
     expect(readFiles()).toEqual(files);
-  });
-
-  test('says which rows the demo data lacks for the example of a creation', async () => {
-    expect(await run('create', 'fichas')).toEqual({
-      ...{ code: 1, output: '' },
-      errors:
-        'the example of criarFicha needs plano_id that no row of private.fichas has, and the demo data gives none: add records to private.planos in supabase/seed.sql\n',
-    });
-  });
-
-  test('says that the example of a conflict needs a row without null', async () => {
-    const { code, errors } = await run('create', 'apelidos');
-    expect({ code, errors }).toEqual({
-      code: 1,
-      errors:
-        'an example needs a row of private.apelidos in supabase/seed.sql, of the tenant of wms_demo_aurora, that apelidos_tenant_id_apelido_key keeps from being repeated: without null in the columns of that\n',
-    });
   });
 
   test.each([
