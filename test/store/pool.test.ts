@@ -156,17 +156,6 @@ describe('reads', () => {
     expect(await Promise.all(answers)).toEqual(names(400));
   });
 
-  test('fail when their connection is lost', async () => {
-    await openPool(1);
-    const slow = expect(read(60, 'slow')).rejects.toBeInstanceOf(ConnectionLost);
-    await waitForSleeping(1);
-    for (const socket of sockets) socket.destroy();
-    await slow;
-    // The server does not notice while the query sleeps.
-    await countSleeping('pg_terminate_backend(pid)');
-    expect(await read(0, 'later')).toBe('later');
-  });
-
   test('are not sent on a connection that was open when another one was lost', async () => {
     await openPool(2);
     const opened = sockets.length;
@@ -182,15 +171,6 @@ describe('reads', () => {
     const text = `do $$ begin raise unique_violation using message = 'já existe', constraint = 'nome_unico'; end $$`;
     const violates = pool.read(new RowQuery({ text, values: [] }, never));
     await expect(violates).rejects.toMatchObject({ code: '23505', message: 'já existe', constraint: 'nome_unico' });
-  });
-
-  test("fail with the server's error when it ends their connection", async () => {
-    await openPool(1);
-    const slow = expect(read(60, 'slow')).rejects.toMatchObject({ code: '57P01' });
-    await waitForSleeping(1);
-    await countSleeping('pg_terminate_backend(pid)');
-    await slow;
-    expect(await read(0, 'later')).toBe('later');
   });
 
   test('all fail where no connection can be opened', async () => {
