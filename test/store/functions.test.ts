@@ -34,23 +34,42 @@ const EVENT =
 const COLUMNS = `{ r: ${INTEGER}, names: ${INTEGER}, value: ${INTEGER}, count: ${INTEGER} }`;
 const withQuery = (schema: string, rest = VALUE) => `parameters: [{ name: v, in: query, schema: ${schema} }]\n${rest}`;
 
-/** The signature of the function of a row stands before this, its statement behind. */
-const AS = 'language plpgsql stable security definer set search_path = pg_catalog, pg_temp as $$';
+/** The SQL of a function with an argument of its own, what it returns, and its statements. */
+const define = (argument: string, returns: string, statements: string, volatility = 'stable', name = 'NAME') =>
+  `create function public.${name}(p_api_key text${argument && `, ${argument} default null`}) returns ${returns}
+language plpgsql ${volatility} security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  ${statements};
+end $$;
+select private.publish('public.${name}');`;
+
+const ECHO = 'return to_jsonb(p_v)';
+
+/** An argument whose type is made first, a query that is taken, with what comes back, and one with a value that is not stored. */
+const argument = (type: string, sql: string, schema: string, taken: string, back: unknown, refused: string) => ({
+  sql: `${sql}\n${define(`p_v ${type}`, 'jsonb', ECHO)}`,
+  operation: withQuery(schema),
+  answers: [
+    [taken, 200, back],
+    [refused, 422, { error: { v: ['is no value that can be stored'] } }],
+  ] as const,
+});
+
+/** What a function returns, as the schema describes it. */
+const value = (returns: string, statements: string, schema: string, back: unknown) => ({
+  sql: define('', returns, statements),
+  operation: VALUE.replace('schema: {}', `schema: ${schema}`),
+  answers: [['', 200, back]] as const,
+});
 
 const ROWS: readonly Row[] = [
   {
     what: 'a row type, and not a set',
     sql: `create type public.ponto as (x integer, y integer);
-create function public.NAME(p_api_key text, p_v integer default null) returns public.ponto ${AS}
-begin
-  return case p_v when 1 then row(1, 2)::public.ponto when 2 then row(1, null)::public.ponto end;
-end $$;`,
+${define('p_v integer', 'public.ponto', 'return case p_v when 1 then row(1, 2)::public.ponto when 2 then row(1, null)::public.ponto end')}`,
     operation: withQuery(
       '{ type: integer, format: int32 }',
-      ROW.replace(
-        'type: object',
-        'type: object, properties: { x: { type: integer, nullable: true }, y: { type: integer, nullable: true } }',
-      ),
+      ROW.replace('type: object', `type: object, properties: { x: ${INTEGER}, y: ${INTEGER} }`),
     ),
     answers: [
       ['?v=1', 200, { x: 1, y: 2 }],
@@ -60,123 +79,84 @@ end $$;`,
   },
   {
     what: 'a row of columns with the names that a statement has',
-    sql: `create function public.NAME(p_api_key text) returns table (r integer, names integer, value integer, count integer) rows 1 ${AS}
-begin
-  return query select 1, 2, 3, 4;
-end $$;`,
+    sql: define(
+      '',
+      'table (r integer, names integer, value integer, count integer) rows 1',
+      'return query select 1, 2, 3, 4',
+    ),
     operation: ROW.replace('type: object', `type: object, properties: ${COLUMNS}`),
     answers: [['', 200, { r: 1, names: 2, value: 3, count: 4 }]],
   },
   {
     what: 'a list of rows of one column',
-    sql: `create function public.NAME(p_api_key text) returns table (r integer) ${AS}
-begin
-  return query select 1 union all select 3;
-end $$;`,
-    operation: LIST,
+    sql: define('', 'table (r integer)', 'return query select 1 union all select 3'),
     answers: [['', 200, [{ r: 1 }, { r: 3 }]]],
   },
-  ...[
-    [
-      'a domain over a domain',
-      'create domain public.d1 as integer check (value >= 0); create domain public.d2 as public.d1 check (value <= 10);',
+  {
+    what: 'a domain over a domain',
+    ...argument(
       'public.d2',
+      'create domain public.d1 as integer check (value >= 0); create domain public.d2 as public.d1 check (value <= 10);',
       '{ type: integer, format: int32 }',
-      '?v=7',
-      7,
-      '?v=11',
-    ],
-    [
-      'a domain over an enum',
-      `create type public.e1 as enum ('a', 'b', 'c'); create domain public.d3 as public.e1 check (value <> 'c');`,
+      ...(['?v=7', 7, '?v=11'] as const),
+    ),
+  },
+  {
+    what: 'a domain over an enum',
+    ...argument(
       'public.d3',
+      `create type public.e1 as enum ('a', 'b', 'c'); create domain public.d3 as public.e1 check (value <> 'c');`,
       '{ type: string, enum: [a, b, c] }',
-      '?v=b',
-      'b',
-      '?v=c',
-    ],
-    [
-      'an array of a domain',
-      'create domain public.d4 as integer check (value >= 0);',
+      ...(['?v=b', 'b', '?v=c'] as const),
+    ),
+  },
+  {
+    what: 'an array of a domain',
+    ...argument(
       'public.d4[]',
+      'create domain public.d4 as integer check (value >= 0);',
       '{ type: array, items: { type: integer, format: int32 } }',
-      '?v=1&v=2',
-      [1, 2],
-      '?v=-1',
-    ],
-  ].map(
-    ([what, before, type, schema, taken, back, refused]): Row => ({
-      what: String(what),
-      sql: `${before}
-create function public.NAME(p_api_key text, p_v ${type} default null) returns jsonb ${AS}
-begin
-  return to_jsonb(p_v);
-end $$;`,
-      operation: withQuery(String(schema)),
-      answers: [
-        [String(taken), 200, back],
-        [String(refused), 422, { error: { v: ['is no value that can be stored'] } }],
-      ],
+      ...(['?v=1&v=2', [1, 2], '?v=-1'] as const),
+    ),
+  },
+  {
+    what: 'an object with any names',
+    ...value('jsonb', `return '{"available": 3}'`, '{ type: object, additionalProperties: { type: integer } }', {
+      available: 3,
     }),
-  ),
-  ...[
-    [
-      'an object with any names',
-      'jsonb',
-      `return '{"available": 3}'`,
-      '{ type: object, additionalProperties: { type: integer } }',
-      { available: 3 },
-    ],
-    [
-      'a list of any values',
+  },
+  {
+    what: 'a list of any values',
+    ...value(
       'setof jsonb',
       `return query values ('{"n": 1}'::jsonb), ('"x"'), (null)`,
       '{ type: array, items: { oneOf: [{ type: object, properties: { n: {} } }, { type: string }] } }',
       [{ n: 1 }, 'x', null],
-    ],
-    ['a list of no values', 'setof jsonb', 'return', '{ type: array, items: { type: object } }', []],
-    [
-      'a row with a null where the document has none',
-      `table (a text, "eventId" uuid) rows 1`,
-      `return query select 'x', null::uuid`,
-      EVENT,
-      { a: 'x' },
-    ],
-    [
-      'rows with such nulls',
+    ),
+  },
+  { what: 'a list of no values', ...value('setof jsonb', 'return', '{ type: array, items: { type: object } }', []) },
+  {
+    what: 'a row with a null where the document has none',
+    ...value(`table (a text, "eventId" uuid) rows 1`, `return query select 'x', null::uuid`, EVENT, { a: 'x' }),
+  },
+  {
+    what: 'rows with such nulls',
+    ...value(
       'table (a text, "eventId" uuid)',
       `return query select 'x', null::uuid union all select ',"eventId":null', null`,
       `{ type: array, items: ${EVENT} }`,
       [{ a: 'x' }, { a: ',"eventId":null' }],
-    ],
-  ].map(
-    ([what, type, end, schema, back]): Row => ({
-      what: String(what),
-      sql: `create function public.NAME(p_api_key text) returns ${type} ${AS}
-begin
-  perform private.verify_key(p_api_key, 'NAME');
-  ${end};
-end $$;`,
-      operation: VALUE.replace('schema: {}', `schema: ${schema}`),
-      answers: [['', 200, back]],
-    }),
-  ),
+    ),
+  },
   {
     what: 'a variadic argument',
-    sql: `create function public.NAME(p_api_key text, variadic p_v text[] default null) returns jsonb ${AS}
-begin
-  return to_jsonb(p_v);
-end $$;`,
+    sql: define('variadic p_v text[]', 'jsonb', ECHO),
     operation: withQuery('{ type: array, items: { type: string } }'),
     refused: 'p_v is variadic text[], which cannot be given by name: declare it without variadic',
   },
   {
     what: 'a type of schema private',
-    sql: `create domain private.d5 as integer;
-create function public.NAME(p_api_key text, p_v private.d5 default null) returns jsonb ${AS}
-begin
-  return to_jsonb(p_v);
-end $$;`,
+    sql: `create domain private.d5 as integer; ${define('p_v private.d5', 'jsonb', ECHO)}`,
     operation: withQuery('{ type: integer, format: int32 }'),
     answers: [['?v=7', 200, 7]],
     refusedByNames: 'p_v is private.d5, which the Data API may not use: create the type in schema public',
@@ -186,11 +166,12 @@ end $$;`,
     sql: `create table private.reservas (inicio timestamptz not null, fim timestamptz not null,
   constraint reservas_periodo exclude using gist (tstzrange(inicio, fim) with &&));
 grant insert on private.reservas to gateway_functions;
-create function public.NAME(p_api_key text, p_v timestamptz default null) returns jsonb ${AS.replace(' stable', '')}
-begin
-  insert into private.reservas values (p_v, p_v + interval '1 hour');
-  return '{"ok": true}'::jsonb;
-end $$;`,
+${define(
+  'p_v timestamptz',
+  'jsonb',
+  `insert into private.reservas values (p_v, p_v + interval '1 hour'); return '{"ok": true}'::jsonb`,
+  'volatile',
+)}`,
     operation: `requestBody: { required: true, content: { application/json: { schema: { type: object, additionalProperties: false, properties: { p_v: { type: string, format: date-time } } } } } }
 responses: { '201': { description: Booked, content: { application/json: { schema: {} } } }, '409': { description: Taken, x-conflicts: { reservas_periodo: this hour is taken } } }`,
     answers: [
@@ -208,24 +189,19 @@ const CREATIONS: readonly (readonly [Call['returns'], type: string, end: string]
   ['value', 'jsonb', `return '1'::jsonb;`],
   ['nothing', 'void', ''],
 ];
-const CREATE = CREATIONS.map(
-  ([
-    returns,
-    type,
-    end,
-  ]) => `create function public.criar_${returns}(p_api_key text, p_idempotency_key text default null)
-returns ${type} ${AS.replace(' stable', '')}
-declare
-  v_tenant constant uuid := private.verify_key(p_api_key, 'criar_${returns}');
-  v_first constant jsonb := private.recall_response(v_tenant, p_idempotency_key, '["criar_${returns}"]');
-begin
-  if v_first is null then
-    perform private.keep_response(v_tenant, p_idempotency_key, '{}');
-  end if;
-  ${end}
-end $$;
-select private.publish('public.criar_${returns}');`,
-);
+const CREATE = CREATIONS.map(([returns, type, end]) => {
+  const name = `criar_${returns}`;
+  const statements = `declare
+    v_tenant constant uuid := private.verify_key(p_api_key, '${name}');
+    v_first constant jsonb := private.recall_response(v_tenant, p_idempotency_key, '["${name}"]');
+  begin
+    if v_first is null then
+      perform private.keep_response(v_tenant, p_idempotency_key, '{}');
+    end if;
+    ${end}
+  end`;
+  return define('p_idempotency_key text', type, statements, 'volatile', name);
+});
 
 const PAGE = readFileSync('docs/openapi-support.md', 'utf8');
 const isText = (type: string) => canHold({ type: 'string' }, { type: TYPES[type] ?? '', labels: null });
@@ -280,9 +256,7 @@ let store: Store;
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  const sql = ROWS.map(
-    ({ sql }, index) => `${sql.replaceAll('NAME', nameOf(index))}\nselect private.publish('public.${nameOf(index)}');`,
-  );
+  const sql = ROWS.map(({ sql }, index) => sql.replaceAll('NAME', nameOf(index)));
   store = await openTestStore({ sql: [...sql, ...CREATE].join('\n') });
   gateway = await startGateway({ store, document });
 });
