@@ -22,12 +22,20 @@ export type ProxyFault = {
 
 export type Address = { readonly host: string; readonly port: number };
 
+/** The address in a URL. */
+export function toAddress(url: string): Address {
+  const { hostname, port } = new URL(url);
+  return { host: hostname, port: Number(port) };
+}
+
 export type FaultProxy = {
   readonly port: number;
   /** Lets a fault begin, in place of the one before. */
   fail(fault: ProxyFault): void;
   /** Ends the fault: what was held back goes on its way. */
   pass(): Promise<void>;
+  /** Makes new connections to another target from now on. */
+  redirect(target: Address): void;
   /** Resets every connection, and makes new ones to another target where one is given. */
   cut(target?: Address): void;
   /** How many connections there are. */
@@ -95,6 +103,9 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
     pass: async () => {
       change(undefined);
       if (!server.listening) await listen(port);
+    },
+    redirect: (next) => {
+      target = next;
     },
     cut: (next = target) => {
       target = next;

@@ -13,7 +13,7 @@ import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { type LimitedStore, limited } from '../../src/store/turns.ts';
 import { document, KEYS } from '../helpers/api.ts';
-import { type Address, type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
+import { type Address, type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import {
   createDatabase,
@@ -82,15 +82,22 @@ const PATHS = parse(`
 type Kind = 'postgres' | 'supabase';
 type Action = 'read' | 'create';
 
-type Expected =
-  | '200'
-  | '200 []'
-  | '201'
-  | '401 its text'
-  | '422 on its field'
-  | '502 Data store unavailable'
-  | '502 Data store timeout'
-  | '502 Data store error';
+const gyms = document.paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
+const GYMS = (gyms.content?.['application/json']?.examples?.all as OpenAPIV3.ExampleObject | undefined)?.value;
+const STUDENT = { email: 'ana@aurora.example', ativo: true, academia_id: null };
+
+/** The whole body of each end of a request, for a student of this name, and the kind of a failure. */
+const ENDS = {
+  '200': { body: () => GYMS },
+  '200 []': { body: () => [] },
+  '201': { body: (nome: string) => ({ ...STUDENT, id: expect.any(String), nome, criado_em: expect.any(String) }) },
+  '401 its text': { body: () => ({ error: STORE_TEXT }) },
+  '422 on its field': { body: () => ({ error: { p_nome: [STORE_TEXT] } }) },
+  '502 Data store unavailable': { body: () => ({ error: 'Data store unavailable' }), fault: 'storeUnavailable' },
+  '502 Data store timeout': { body: () => ({ error: 'Data store timeout' }), fault: 'storeTimeout' },
+  '502 Data store error': { body: () => ({ error: 'Data store error' }), fault: 'storeError' },
+} satisfies Record<string, { body: (nome: string) => unknown; fault?: Failure['kind'] }>;
+type Expected = keyof typeof ENDS;
 
 const UNAVAILABLE = '502 Data store unavailable';
 const TIMEOUT = '502 Data store timeout';
@@ -98,45 +105,7 @@ const ERROR = '502 Data store error';
 const REFUSED = '401 its text';
 const INVALID = '422 on its field';
 
-const gyms = document.paths['/academias']?.get?.responses['200'] as OpenAPIV3.ResponseObject;
-const GYMS = (gyms.content?.['application/json']?.examples?.all as OpenAPIV3.ExampleObject | undefined)?.value;
-
-/** The whole body of each, for a student of this name. */
-const bodies: Record<Expected, (nome: string) => unknown> = {
-  '200': () => GYMS,
-  '200 []': () => [],
-  '201': (nome) => ({
-    id: expect.any(String),
-    nome,
-    email: 'ana@aurora.example',
-    ativo: true,
-    academia_id: null,
-    criado_em: expect.any(String),
-  }),
-  [REFUSED]: () => ({ error: STORE_TEXT }),
-  [INVALID]: () => ({ error: { p_nome: [STORE_TEXT] } }),
-  [UNAVAILABLE]: () => ({ error: 'Data store unavailable' }),
-  [TIMEOUT]: () => ({ error: 'Data store timeout' }),
-  [ERROR]: () => ({ error: 'Data store error' }),
-};
-
-/** The result of each in the metrics; one of a fault is its kind in the log too. */
-const results: Record<Expected, 'ok' | Failure['kind']> = {
-  '200': 'ok',
-  '200 []': 'ok',
-  '201': 'ok',
-  [REFUSED]: 'refusedKey',
-  [INVALID]: 'invalidInput',
-  [UNAVAILABLE]: 'storeUnavailable',
-  [TIMEOUT]: 'storeTimeout',
-  [ERROR]: 'storeError',
-};
-
-type OpenOptions = {
-  readonly host?: string;
-  readonly secret?: string;
-  readonly deadlineMs?: number;
-};
+type OpenOptions = { readonly host?: string; readonly secret?: string; readonly deadlineMs?: number };
 type Request = { readonly path: string; readonly json?: object };
 
 type Case = {
@@ -192,15 +161,15 @@ function raised(codigo: string, both: Expected, campo?: string): Case {
 type Reply = { readonly status: number; readonly body: string; readonly length?: number };
 
 /** What comes in place of a Data API's answer. */
-function reply(fault: string, { status, body, length }: Reply, read: Expected, create: Expected = read): Case {
+function reply(fault: string, reply: Reply, read: Expected, create: Expected = read): Case {
   return {
     fault,
     stores: ['supabase'],
     read,
     create,
     begin: () => {
-      scripted = { status, body, ...(length === undefined ? {} : { length }) };
-      proxies.supabase.cut(addressOf(script));
+      scripted = reply;
+      proxies.supabase.cut({ host: '127.0.0.1', port: (script.address() as AddressInfo).port });
     },
     end: () => proxies.supabase.cut(targets.supabase),
   };
@@ -265,13 +234,7 @@ const cases: Case[] = [
   network('stall before the response', { on: 'response', does: 'stall' }, TOO_LATE),
   network('stall in the body', { on: 'response', does: 'stall', after: ROW }, TOO_LATE),
   network('a byte a second in the body', { on: 'response', does: 'trickle', after: ROW }, TOO_LATE),
-  {
-    fault: 'server stopped',
-    stores: BOTH,
-    ...BROKEN,
-    begin: stopServer,
-    end: startServer,
-  },
+  { fault: 'server stopped', stores: BOTH, ...BROKEN, begin: stopServer, end: startServer },
   {
     fault: 'server stopped and started',
     stores: BOTH,
@@ -366,14 +329,8 @@ let ended: (string | number)[] = [];
 /** The store that was opened last, which has its own turns. */
 const newest: LimitedStore = {
   ...limited(createStubStore(), { slots: 1, waiting: 0 }),
-  call: (call, signal) => current().call(call, signal),
+  call: (call, signal) => (stores[0] as Store).call(call, signal),
 };
-
-function current(): Store {
-  const [store] = stores;
-  if (!store) throw new Error('no store is open');
-  return store;
-}
 
 beforeAll(async () => {
   database = await createDatabase();
@@ -421,15 +378,6 @@ afterAll(async () => {
   await postgrest.stop();
   await database.drop();
 });
-
-function toAddress(url: string): Address {
-  const { hostname, port } = new URL(url);
-  return { host: hostname, port: Number(port) };
-}
-
-function addressOf(server: Server): Address {
-  return { host: '127.0.0.1', port: (server.address() as AddressInfo).port };
-}
 
 function openStore(kind: Kind, { host = '127.0.0.1', secret, deadlineMs = LONG_DEADLINE_MS }: OpenOptions): Store {
   const options = { connections: 4, deadlineMs };
@@ -544,14 +492,14 @@ test.each(runs)('$kind: $fault: a $action is answered with $expected', async (ru
     await run.end?.(kind);
   });
 
-  expect(answer.body).toEqual(bodies[expected](nome));
+  const { body, fault } = { fault: undefined, ...ENDS[expected] };
+  expect(answer.body).toEqual(body(nome));
   expect(answer.status).toBe(Number(expected.slice(0, 3)));
   expect(answer.ms).toBeLessThan(inTime(deadlineMs));
-  const result = results[expected];
   // A request is recorded after its answer.
-  await waitFor(() => expect(ended).toEqual([result.startsWith('store') ? result : answer.status]));
+  await waitFor(() => expect(ended).toEqual([fault ?? answer.status]));
   const faults = gateways.get(deadlineMs)?.faults ?? [];
-  expect(faults).toMatchObject(result.startsWith('store') ? [{ kind: result }] : []);
+  expect(faults).toMatchObject(fault ? [{ kind: fault }] : []);
   for (const { cause } of faults) expect(textOf(cause)).toMatch(run.cause ?? /\S/);
 
   await waitFor(serves);

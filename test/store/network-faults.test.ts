@@ -7,7 +7,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
 import { type LimitedStore, limited } from '../../src/store/turns.ts';
 import { createCall } from '../helpers/calls.ts';
-import { type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
+import { type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import {
   asAdmin,
   enableTls,
@@ -72,10 +72,7 @@ beforeAll(async () => {
 
 afterAll(() => server.stop());
 
-function openProxy(): Promise<FaultProxy> {
-  const { hostname, port } = new URL(server.adminUrl);
-  return startFaultProxy({ host: hostname, port: Number(port) });
-}
+const openProxy = () => startFaultProxy(toAddress(server.adminUrl));
 
 function openStore({ port }: FaultProxy, { connections, isSecure }: Pick<Case, 'connections' | 'isSecure'>) {
   const url = new URL(loginUrl(server.adminUrl, 'gateway_test'));

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
 import { Pool, type PoolOptions } from '../../src/store/postgres/pool.ts';
-import { type FaultProxy, type ProxyFault, startFaultProxy } from '../helpers/fault-proxy.ts';
+import { type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import { createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -268,8 +268,7 @@ describe('a connection that stalls', () => {
   let steps: string[];
 
   beforeEach(async () => {
-    const { hostname, port } = new URL(database.adminUrl);
-    proxy = await startFaultProxy({ host: hostname, port: Number(port) });
+    proxy = await startFaultProxy(toAddress(database.adminUrl));
     steps = [];
   });
 

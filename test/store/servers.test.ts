@@ -1,9 +1,8 @@
-import { once } from 'node:events';
-import { type AddressInfo, connect, createServer } from 'node:net';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate } from '../../scripts/migrate.ts';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
+import { startFaultProxy } from '../helpers/fault-proxy.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
@@ -105,37 +104,22 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   });
 
   test('uses of a name that leads to several servers only the one that it looks at', async () => {
-    let target = primary;
-    const balancer = createServer((client) => {
-      const server = connect(target.port, '127.0.0.1');
-      for (const [from, to] of [
-        [client, server],
-        [server, client],
-      ] as const) {
-        from
-          .on('error', () => {})
-          .on('close', () => to.destroy())
-          .pipe(to);
-      }
-    }).listen(0, '127.0.0.1');
-    await once(balancer, 'listening');
-    const { port } = balancer.address() as AddressInfo;
-    const url = toGatewayUrl([primary], WRITES).replace(/:\d+\//, `:${port}/`);
+    const name = await startFaultProxy({ host: '127.0.0.1', port: primary.port });
+    onTestFinished(name.close);
+    const url = toGatewayUrl([primary], WRITES).replace(/:\d+\//, `:${name.port}/`);
     const opened = open([primary], '', { url, connections: 1 });
     await hasRoles(opened, 'primary');
-    target = standby;
+    name.redirect({ host: '127.0.0.1', port: standby.port });
     expect(await listGyms(opened)).toMatchObject({
       failure: {
         kind: 'storeUnavailable',
         cause: {
-          message: `127.0.0.1:${port} leads to another server than a moment ago: expected a name of its own for each server`,
+          message: `127.0.0.1:${name.port} leads to another server than a moment ago: expected a name of its own for each server`,
         },
       },
     });
-    target = primary;
+    name.redirect({ host: '127.0.0.1', port: primary.port });
     expect(await listGyms(opened)).toEqual({ json: expect.any(String), count: 3 });
-    await opened.close();
-    balancer.close();
   });
 
   test.runIf(canTestPgbouncer())('works behind a pooler in transaction mode for each server', async () => {
