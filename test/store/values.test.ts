@@ -1,6 +1,7 @@
 import fc, { type Arbitrary } from 'fast-check';
 import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import type { Store } from '../../src/store/store.ts';
+import { jsonBody } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 
 // A value that passes the document comes back as it went, or is a 422 on its name: of every type and format, in every place of a
@@ -44,18 +45,7 @@ const time = join(
   fc.constantFrom('', '.5', '.123456', '.1234567', '.999999999', '.'),
 );
 const zone = fc.constantFrom(
-  'Z',
-  'z',
-  '+00:00',
-  '-00:00',
-  '+14:00',
-  '-12:00',
-  '+15:59',
-  '+16:00',
-  '-23:59',
-  '+00:01',
-  '+03',
-  '',
+  ...['Z', 'z', '+00:00', '-00:00', '+14:00', '-12:00', '+15:59', '+16:00', '-23:59', '+00:01', '+03', ''],
 );
 const dateTime = (end: Arbitrary<string>) => join(date, fc.constantFrom('T', 't', ' ', '\u00a0', '_'), time, end);
 const anyText = fc.string({
@@ -92,128 +82,101 @@ const isSameMoment = (sent: string, back: string) => toMoment(sent) === toMoment
 const isSameBytes = (sent: string, back: string) => Buffer.from(sent, 'base64').equals(Buffer.from(back, 'base64'));
 const isSameLetters = (sent: string, back: string) => sent.toLowerCase() === back.toLowerCase();
 
-const string = (format: string) => ({ type: 'string', format });
+/** Values that are compared as numbers, and stand bare in JSON. */
+const ofNumbers = (schema: object, type: string, taken: readonly string[]): Kind => ({
+  ...{ schema, type, taken, edges: number, isSame: isSameNumber, isBare: true },
+});
+/** Texts of a format. */
+const ofTexts = (
+  format: string,
+  type: string,
+  taken: readonly string[],
+  edges: Kind['edges'],
+  isSame?: Kind['isSame'],
+) => ({
+  ...{ schema: { type: 'string', format }, type, taken, edges },
+  ...(isSame && { isSame }),
+});
 
 const KINDS: Readonly<Record<string, Kind>> = {
   texto: { schema: { type: 'string' }, type: 'text', taken: ['a', 'É "\\'], edges: anyText },
-  inteiro: {
-    schema: { type: 'integer' },
-    type: 'bigint',
-    taken: ['7', '-9007199254740991'],
-    edges: number,
-    isSame: isSameNumber,
-    isBare: true,
-  },
-  int32: {
-    schema: { type: 'integer', format: 'int32' },
-    type: 'integer',
-    taken: ['2147483647'],
-    edges: number,
-    isSame: isSameNumber,
-    isBare: true,
-  },
-  numero: {
-    schema: { type: 'number' },
-    type: 'numeric',
-    taken: ['1e-7', '1E21', '12345678901234567.89', '-0.5'],
-    edges: number,
-    isSame: isSameNumber,
-    isBare: true,
-  },
+  inteiro: ofNumbers({ type: 'integer' }, 'bigint', ['7', '-9007199254740991']),
+  int32: ofNumbers({ type: 'integer', format: 'int32' }, 'integer', ['2147483647']),
+  numero: ofNumbers({ type: 'number' }, 'numeric', ['1e-7', '1E21', '12345678901234567.89', '-0.5']),
   duplo: {
-    schema: { type: 'number', format: 'double' },
-    type: 'double precision',
-    taken: ['0.1', '1e21'],
-    edges: number,
+    ...ofNumbers({ type: 'number', format: 'double' }, 'double precision', ['0.1', '1e21']),
     isSame: (sent, back) => Number(sent) === Number(back),
-    isBare: true,
+  },
+  nota: {
+    ...ofNumbers({ type: 'integer', minimum: -100, maximum: 100 }, 'public.nota_de_0_a_10', ['0', '10']),
+    edges: fc.integer({ min: -101, max: 101 }).map(String),
   },
   logico: {
-    schema: { type: 'boolean' },
-    type: 'boolean',
-    taken: ['true', 'false'],
+    ...ofNumbers({ type: 'boolean' }, 'boolean', ['true', 'false']),
     edges: fc.constantFrom('true', 'false', 'True', '1'),
-    isBare: true,
+    isSame: (sent, back) => sent === back,
   },
-  uuid: {
-    schema: string('uuid'),
-    type: 'uuid',
-    taken: ['a1000000-0000-4000-8000-000000000002'],
-    edges: fc.oneof(
+  uuid: ofTexts(
+    'uuid',
+    'uuid',
+    ['a1000000-0000-4000-8000-000000000002'],
+    fc.oneof(
       fc.uuid(),
-      fc.uuid().map((text) => text.toUpperCase()),
+      fc.uuid().map((value) => value.toUpperCase()),
       fc.constantFrom(
         'urn:uuid:a1000000-0000-4000-8000-000000000002',
         '{a1000000-0000-4000-8000-000000000002}',
         'a100000000004000800000000000002',
       ),
     ),
-    isSame: isSameLetters,
-  },
-  data: { schema: string('date'), type: 'date', taken: ['2024-02-29', '0001-01-01', '9999-12-31'], edges: date },
-  momento: {
-    schema: string('date-time'),
-    type: 'timestamptz',
-    taken: ['2024-02-29T23:59:59Z', '2024-01-01T00:00:00.123456-03:00'],
-    edges: dateTime(zone),
-    isSame: isSameMoment,
-  },
-  local: {
-    schema: string('date-time-local'),
-    type: 'timestamp',
-    taken: ['2024-02-29T23:59:59'],
-    edges: dateTime(fc.constantFrom('', 'Z')),
-    isSame: isSameMoment,
-  },
-  hora: {
-    schema: string('time'),
-    type: 'timetz',
-    taken: ['23:59:59Z', '10:00:00.5+03:00'],
-    edges: join(time, zone),
-    isSame: isSameMoment,
-  },
-  'hora-local': {
-    schema: string('time-local'),
-    type: 'time',
-    taken: ['23:59:59.5'],
-    edges: join(time, fc.constantFrom('', 'Z')),
-    isSame: isSameMoment,
-  },
-  duracao: {
-    schema: string('duration'),
-    type: 'interval',
-    // Postgres writes an interval in its own way: that it is taken is all that can be seen.
-    taken: ['P1DT12H', 'PT0S'],
-    edges: join(
+    isSameLetters,
+  ),
+  data: ofTexts('date', 'date', ['2024-02-29', '0001-01-01', '9999-12-31'], date),
+  momento: ofTexts(
+    'date-time',
+    'timestamptz',
+    ['2024-02-29T23:59:59Z', '2024-01-01T00:00:00.123456-03:00'],
+    dateTime(zone),
+    isSameMoment,
+  ),
+  local: ofTexts(
+    'date-time-local',
+    'timestamp',
+    ['2024-02-29T23:59:59'],
+    dateTime(fc.constantFrom('', 'Z')),
+    isSameMoment,
+  ),
+  hora: ofTexts('time', 'timetz', ['23:59:59Z', '10:00:00.5+03:00'], join(time, zone), isSameMoment),
+  'hora-local': ofTexts('time-local', 'time', ['23:59:59.5'], join(time, fc.constantFrom('', 'Z')), isSameMoment),
+  duracao: ofTexts(
+    'duration',
+    'interval',
+    ['P1DT12H', 'PT0S'],
+    join(
       fc.constant('P'),
       fc.constantFrom('', '1Y', '99999999999Y', '2M'),
       fc.constantFrom('', '3D', '4W'),
       fc.constantFrom('', 'T5H', 'T6M7S', 'T1.5S'),
     ),
-    isSame: () => true,
-  },
+    // Postgres writes an interval in its own way: that it is taken is all that can be seen.
+    () => true,
+  ),
   bytes: {
-    schema: string('byte'),
-    type: 'bytea',
+    ...ofTexts(
+      'byte',
+      'bytea',
+      ['', 'AAEC', 'YQ=='],
+      fc.oneof(fc.base64String(), fc.constantFrom('\n!', '!!!\nAAAA', 'AAAA\n', 'YQ', 'Y===', 'A-_A')),
+      isSameBytes,
+    ),
     json: `to_jsonb(translate(encode(p_v, 'base64'), E'\\n', ''))`,
-    taken: ['', 'AAEC', 'YQ=='],
-    edges: fc.oneof(fc.base64String(), fc.constantFrom('\n!', '!!!\nAAAA', 'AAAA\n', 'YQ', 'Y===', 'A-_A')),
-    isSame: isSameBytes,
   },
-  ip: {
-    schema: string('ipv4'),
-    type: 'inet',
-    taken: ['203.0.113.1'],
-    edges: fc.oneof(fc.ipV4(), fc.constantFrom('203.0.113.256', '1.2.3', '203.0.113.1/24')),
-  },
-  nota: {
-    schema: { type: 'integer', minimum: -100, maximum: 100 },
-    type: 'public.nota_de_0_a_10',
-    taken: ['0', '10'],
-    edges: fc.integer({ min: -101, max: 101 }).map(String),
-    isSame: isSameNumber,
-    isBare: true,
-  },
+  ip: ofTexts(
+    'ipv4',
+    'inet',
+    ['203.0.113.1'],
+    fc.oneof(fc.ipV4(), fc.constantFrom('203.0.113.256', '1.2.3', '203.0.113.1/24')),
+  ),
 };
 
 const PLACES = ['query', 'path', 'header', 'list', 'field', 'items', 'object', 'tool'] as const;
@@ -251,54 +214,40 @@ function toFunction(name = ''): string {
 
 function toDocument(): object {
   const responses = { 200: { description: 'The value', content: { 'application/json': { schema: {} } } } };
-  const body = (schema: object) => ({
-    requestBody: {
-      required: true,
-      content: {
-        'application/json': { schema: { type: 'object', additionalProperties: false, properties: { p_v: schema } } },
-      },
-    },
-  });
   const parameter = (place: string, schema: object) => {
     const name = place === 'header' ? 'V' : 'v';
     return { parameters: [{ name, in: place, required: place === 'path', schema }] };
   };
-  const paths = names.flatMap((name) => {
+  const body = (schema: object) =>
+    jsonBody({ type: 'object', additionalProperties: false, properties: { p_v: schema } });
+  const operationsOf = (name: string) => {
     const { schema } = KINDS[name] as Kind;
     const list = { type: 'array', items: schema, maxItems: 3 };
-    const add = (place: Place, path: string, method: string, parts: object, rpc = name) => [
-      path,
-      {
-        [method]: {
-          operationId: `${place}_${name}`,
-          'x-rpc': toFunction(rpc),
-          'x-read-only': true,
-          responses,
-          ...parts,
-        },
-      },
-    ];
     const object = { type: 'object', properties: { em: { type: 'object', properties: { v: schema } } } };
-    const all = [
-      add('query', `/query/${name}`, 'get', parameter('query', schema)),
-      add('path', `/path/${name}/{v}`, 'get', parameter('path', schema)),
-      add('header', `/header/${name}`, 'get', parameter('header', schema)),
-      add('list', `/list/${name}`, 'get', parameter('query', list), `${name}s`),
-      add('field', `/field/${name}`, 'post', body(schema)),
-      add('items', `/items/${name}`, 'post', body(list), `${name}s`),
-      add('object', `/object/${name}`, 'post', body(object), 'objeto'),
-    ];
-    return all.filter(([path]) => placesOf(name).some((place) => String(path).startsWith(`/${place}/`)));
-  });
+    const parts: Partial<Record<Place, readonly [parts: object, rpc?: string]>> = {
+      query: [parameter('query', schema)],
+      path: [parameter('path', schema)],
+      header: [parameter('header', schema)],
+      list: [parameter('query', list), `${name}s`],
+      field: [body(schema)],
+      items: [body(list), `${name}s`],
+      object: [body(object), 'objeto'],
+    };
+    return placesOf(name).flatMap((place) => {
+      const [own, rpc = name] = parts[place] ?? [];
+      if (!own) return [];
+      const common = { operationId: `${place}_${name}`, 'x-rpc': toFunction(rpc), 'x-read-only': true, responses };
+      const path = `/${place}/${name}${place === 'path' ? '/{v}' : ''}`;
+      return [[path, { ['requestBody' in own ? 'post' : 'get']: { ...common, ...own } }]];
+    });
+  };
   return {
     openapi: '3.0.3',
     info: { title: 'Values', version: '1' },
     servers: [{ url: '/v1' }],
     security: [{ key: [] }],
-    paths: Object.fromEntries(paths),
-    components: {
-      securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Api-Key' } },
-    },
+    paths: Object.fromEntries(names.flatMap(operationsOf)),
+    components: { securitySchemes: { key: { type: 'apiKey', in: 'header', name: 'X-Api-Key' } } },
   };
 }
 
