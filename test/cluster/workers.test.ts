@@ -17,7 +17,7 @@ import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
-import { asAdmin, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, childrenOf, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -39,13 +39,7 @@ beforeAll(async () => {
 
 afterAll(() => database.drop());
 
-/** The processes that one has started, with their arguments. */
-function readChildren(pid: number | undefined): string[] {
-  const { stdout } = spawnSync('pgrep', ['-P', `${pid}`, '-a'], { encoding: 'utf8' });
-  return stdout.split('\n').filter(Boolean);
-}
-
-const childrenOf = ({ child }: GatewayProcess) => readChildren(child.pid).map((line) => Number.parseInt(line, 10));
+const workersOf = ({ child }: GatewayProcess) => childrenOf(child.pid);
 
 function isAlive(pid: number): boolean {
   try {
@@ -103,6 +97,9 @@ function whileHeld(work: (letGo: () => Promise<unknown>) => Promise<void>): Prom
   );
 }
 
+/** Renames a function, so that the document and the database disagree or agree again. */
+const rename = (from: string, to: string) => database.query(`alter function public.${from} rename to ${to}`);
+
 /** Sends a request to each worker, and waits until both are held up. */
 async function beginTwo({ origin }: GatewayProcess): Promise<Promise<string>[]> {
   const answers = [ask(origin), ask(origin)];
@@ -128,7 +125,7 @@ describe('a gateway of two workers', () => {
     waitFor(() => expect(gateway.lines().slice(from).filter(isServing)).toHaveLength(count));
 
   test('serves with both, divides the connections between them, and logs its address once', async () => {
-    expect(childrenOf(gateway)).toHaveLength(2);
+    expect(workersOf(gateway)).toHaveLength(2);
     await gateway.line(({ level }) => level === 'warn');
     const texts = gateway.lines().map(({ msg }) => String(msg).split(' ')[0]);
     expect(texts).toEqual([
@@ -145,20 +142,19 @@ describe('a gateway of two workers', () => {
   });
 
   test('on SIGHUP keeps its workers if a new one cannot serve', async () => {
-    const before = childrenOf(gateway);
-    const rename = (from: string, to: string) => database.query(`alter function public.${from} rename to ${to}`);
+    const before = workersOf(gateway);
     await rename('listar_secoes', 'listar_outras');
     gateway.child.kill('SIGHUP');
     await gateway.line(({ msg }) => String(msg).startsWith('A new worker did not serve'));
     expect(gateway.errors()).toContain('in the database there is none of that name');
-    expect(childrenOf(gateway)).toEqual(before);
+    expect(workersOf(gateway)).toEqual(before);
     expect(statusOf(await ask(gateway.origin))).toBe(200);
     await rename('listar_outras', 'listar_secoes');
   });
 
   test('replaces a killed worker while the other serves', async () => {
     const from = gateway.lines().length;
-    const [victim = 0, other] = childrenOf(gateway);
+    const [victim = 0, other] = workersOf(gateway);
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
       process.kill(victim, 'SIGKILL');
@@ -169,8 +165,8 @@ describe('a gateway of two workers', () => {
     const ended = new RegExp(`^Worker \\d \\(process ${victim}\\) ended with SIGKILL: starting a new one`);
     expect((await gateway.line(({ msg }) => ended.test(String(msg)))).level).toBe('error');
     await areServing(1, from);
-    expect(childrenOf(gateway)).toHaveLength(2);
-    expect(childrenOf(gateway)).toContain(other);
+    expect(workersOf(gateway)).toHaveLength(2);
+    expect(workersOf(gateway)).toContain(other);
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
       await letGo();
@@ -179,7 +175,7 @@ describe('a gateway of two workers', () => {
   });
 
   test('on SIGHUP replaces every worker, and no request fails', async () => {
-    const before = childrenOf(gateway);
+    const before = workersOf(gateway);
     const all = Array.from({ length: 2 }, (_, n) => {
       // Short pauses leave the processor to the new workers.
       const creates = n === 0 ? ('once' as const) : undefined;
@@ -191,13 +187,13 @@ describe('a gateway of two workers', () => {
     });
     expect(clients.flatMap(({ failures }) => failures)).toEqual([]);
     expect(await findMistakes(clients)).toEqual([]);
-    expect(childrenOf(gateway)).toHaveLength(2);
-    expect(childrenOf(gateway).filter((pid) => before.includes(pid))).toEqual([]);
+    expect(workersOf(gateway)).toHaveLength(2);
+    expect(workersOf(gateway).filter((pid) => before.includes(pid))).toEqual([]);
   });
 
   test('answers a connection that a worker had not accepted when it was killed', async () => {
     const from = gateway.lines().length;
-    const [victim = 0] = childrenOf(gateway);
+    const [victim = 0] = workersOf(gateway);
     process.kill(victim, 'SIGSTOP');
     // Node gives a worker one connection until it accepts that, and the others to the other worker.
     let answered = 0;
@@ -214,7 +210,7 @@ describe('a gateway of two workers', () => {
 
   test('replaces a worker that no longer answers; METRICS_PORT does not wait for it', async () => {
     const from = gateway.lines().length;
-    const [victim = 0, other] = childrenOf(gateway);
+    const [victim = 0, other] = workersOf(gateway);
     const readStarts = () => readEach(gateway.managementOrigin, 'process_start_time_seconds');
     await areReady(gateway.managementOrigin);
     const before = await readStarts();
@@ -233,8 +229,8 @@ describe('a gateway of two workers', () => {
     await areServing(1, from);
     await areReady(gateway.managementOrigin);
     expect((await readStarts()).filter((at) => !before.includes(at))).toEqual([expect.toSatisfy((at) => at > 0)]);
-    expect(childrenOf(gateway)).toHaveLength(2);
-    expect(childrenOf(gateway)).toContain(other);
+    expect(workersOf(gateway)).toHaveLength(2);
+    expect(workersOf(gateway)).toContain(other);
   });
 
   test('names the worker in its lines, and logs once what happens outside', async () => {
@@ -276,7 +272,7 @@ describe('a gateway of two workers', () => {
   });
 
   test('leaves no worker when the primary is killed', async () => {
-    const workers = childrenOf(gateway);
+    const workers = workersOf(gateway);
     await whileHeld(async (letGo) => {
       const answers = await beginTwo(gateway);
       gateway.child.kill('SIGKILL');
@@ -356,7 +352,7 @@ describe('a gateway of two workers behind a proxy', () => {
   });
 
   test('on SIGTERM to the whole group answers the requests in progress, records every call, and accepts no more', async () => {
-    const workers = childrenOf(gateway);
+    const workers = workersOf(gateway);
     let calls = 0;
     const load = Array.from({ length: 2 }, async () => {
       for (;;) {
@@ -408,7 +404,6 @@ describe('a start', () => {
   });
 
   test('reports drift once, as an error or as a warning; a second signal ends it at once and leaves no worker', async () => {
-    const rename = (from: string, to: string) => database.query(`alter function public.${from} rename to ${to}`);
     await rename('listar_secoes', 'listar_outras');
     onTestFinished(async () => void (await rename('listar_outras', 'listar_secoes')));
     const [code, output, errors] = await fail();
@@ -421,7 +416,7 @@ describe('a start', () => {
     onTestFinished(async () => void (await gateway.stop('SIGKILL')));
     await areReady(gateway.origin);
     for (let n = 0; n < 4; n += 1) expect((await fetch(`${gateway.origin}/readyz`)).status).toBe(200);
-    const workers = childrenOf(gateway);
+    const workers = workersOf(gateway);
     await whileHeld(async () => {
       const answers = await beginTwo(gateway);
       gateway.child.kill('SIGTERM');
@@ -447,8 +442,9 @@ describe('a start', () => {
   // Before it starts the first of them it may not listen for a signal yet.
   test.each(['--worker=1/2', '--worker=2/2'])('exits with 0 on a signal as soon as it has started %s', async (text) => {
     const { child, ended } = new GatewayProcess(env, { isGroup: true });
-    await waitFor(() => expect(readChildren(child.pid).join()).toContain(text));
-    const pids = readChildren(child.pid).map((line) => Number.parseInt(line, 10));
+    const find = () => spawnSync('pgrep', ['-P', `${child.pid}`, '-f', '--', text]).status;
+    await waitFor(() => expect(find()).toBe(0));
+    const pids = childrenOf(child.pid);
     process.kill(-(child.pid ?? 0), 'SIGTERM');
     expect(await ended).toBe(0);
     await haveEnded(pids);
