@@ -118,6 +118,17 @@ test('a login with a time zone, in which times would be answered without prepare
   expect(await inspect(false)).toBe(undefined);
 });
 
+test('a login that owns the tables is a risk', async () => {
+  const { login, url } = await createLogin('noinherit');
+  await database.query(`grant gateway to ${login}; alter table private.treinos owner to ${login}`);
+  onTestFinished(async () => void (await database.query(`reassign owned by ${login} to current_user`)));
+  const store = open(url, true);
+  expect(await check(store)).toBeUndefined();
+  expect(await store.inspectLogin?.(AbortSignal.timeout(20_000))).toBe(
+    `The login ${login} owns the tables: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`,
+  );
+});
+
 describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
   test('in transaction mode fails calls with a cause that names the remedy', async () => {
     const url = await pool('gateway_pooled', 'transaction');
