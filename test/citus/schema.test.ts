@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
-import { findDrift } from '../../src/openapi/drift.ts';
 import {
   applyMigrations,
   distribute,
@@ -20,10 +19,9 @@ import {
 import { inspectMigrations } from '../../src/store/open.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
-import { document } from '../helpers/api.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
 import { addCitus, addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
-import { compileOnce, MIGRATIONS } from '../helpers/gateway.ts';
+import { MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl, runSql } from '../helpers/servers.ts';
 
@@ -114,17 +112,6 @@ describe('a distributed database', () => {
       ...[...distributed, ...added].sort().map((name) => ({ name, type: 'distributed', by: 'tenant_id', group: '2' })),
       ...reference.map((name) => ({ name, type: 'reference', by: '<none>', group: '1' })),
     ]);
-  });
-
-  test('gives both tenants all their rows on every node, and has what the document needs', async () => {
-    const { operations } = await compileOnce(document);
-    await onEachNode(database, async (store) => {
-      expect(await countAll(store)).toEqual(COUNTS);
-      const description = await store.describe(never);
-      if ('failure' in description) throw description.failure.cause;
-      expect(findDrift(operations, description.functions)).toEqual([]);
-      expect(await store.check(never)).toBeUndefined();
-    });
   });
 
   test('has the record of its migrations on the coordinator, which a check asked of a worker says', async () => {
