@@ -20,6 +20,7 @@ import {
   runSql,
   startEmbeddedPostgres,
 } from '../helpers/servers.ts';
+import { SUPABASE_GRANTS } from '../helpers/supabase-project.ts';
 import { waitForBlocked } from '../helpers/wait-for.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
@@ -118,16 +119,8 @@ describe('a hosted Supabase project', () => {
       await admin.query(`grant ${API_ROLES.join(', ')} to authenticator`);
     });
     url = await newDatabase('hosted_postgres');
-    await asAdmin(url, async (db) => {
-      await db.query(`grant usage on schema public to ${API_ROLES.join(', ')}`);
-      for (const things of ['tables', 'sequences', 'functions']) {
-        await db.query(
-          `alter default privileges for role hosted_postgres in schema public
-           grant all on ${things} to hosted_postgres, ${API_ROLES.join(', ')}`,
-        );
-      }
-      await db.query('create schema extensions authorization hosted_postgres');
-    });
+    await runSql(url, `grant usage on schema public to ${API_ROLES.join(', ')}`);
+    await runSql(loginUrl(url, 'hosted_postgres'), `create schema extensions; ${SUPABASE_GRANTS}`);
     if (process.env.TEST_DATABASE_URL) await admit('hosted_postgres');
     migrated = await migrate(loginUrl(url, 'hosted_postgres'));
   });
