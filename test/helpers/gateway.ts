@@ -67,13 +67,10 @@ export async function openDemoStore(
       await distribute(admin);
     });
   }
-  if (kind === 'citus') {
-    // Any node answers; here one that is not the coordinator.
-    const url = loginUrl(databaseUrl(nodes[1] ?? '', database.name), 'gateway_test');
-    return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
-  }
-  if (kind === 'postgres') {
-    const url = loginUrl(database.adminUrl, 'gateway_test');
+  if (kind === 'citus' || kind === 'postgres') {
+    // Any node of Citus answers; here one that is not the coordinator.
+    const adminUrl = kind === 'citus' ? databaseUrl(nodes[1] ?? '', database.name) : database.adminUrl;
+    const url = loginUrl(adminUrl, 'gateway_test');
     return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
   }
   const { url, stop } = await startPostgrest(database);

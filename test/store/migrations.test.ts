@@ -34,20 +34,6 @@ describe('migrations', () => {
 
   afterAll(() => db.close());
 
-  test('are applied once, in order', async () => {
-    const files = {
-      '21991231000000_a.sql': 'create table private.a (n integer); insert into private.a values (1);',
-      '21991231000001_b.sql': 'insert into private.a select n + 1 from private.a;',
-    };
-    await apply(files);
-    await apply(files);
-    const more = {
-      ...files,
-      '21991231000002_c.sql': `do $$ begin assert (select array_agg(n order by n) = '{1,2}' from private.a); end $$;`,
-    };
-    await apply(more);
-  });
-
   test.each([
     ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
     [
