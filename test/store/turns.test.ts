@@ -115,14 +115,6 @@ describe('a store that takes batches of reads', () => {
     await endAll(sent);
   });
 
-  test('gets the others at once when one of two slots is free', async () => {
-    const { begun, sendEach, endNext, endAll } = open({ slots: 4, waiting: 20 }, 4);
-    const sent = await sendEach(['a1', 'b1', 'c1', 'd1']);
-    await endNext();
-    expect(begun).toEqual(['a1', 'b1', 'c1', 'd1']);
-    await endAll(sent);
-  });
-
   test('gets all waiting reads for one slot where it has one for fast reads', async () => {
     const { begun, sendEach, endNext, endAll } = open({ slots: 4, fastSlots: 1, waiting: 20 }, 4);
     const sent = await sendEach(['a1', 'b1', 'c1', 'd1']);
