@@ -508,22 +508,22 @@ describe('an export', () => {
   });
 
   test('of a table whose default has a dollar and a digit leaves it as it is', async () => {
-    await rows(createTable('tarifas', "nome text not null, preco text not null default 'R$20,00'"));
-    expect(await importInto('tarifas', ['nome', 'Mensal'])).toEqual(created(1, 'tarifas'));
-    const sql = 'select preco from private.tarifas where tenant_id = $1';
+    await rows(createTable('agulhas', "nome text not null, preco text not null default 'R$20,00'"));
+    expect(await importInto('agulhas', ['nome', 'Mensal'])).toEqual(created(1, 'agulhas'));
+    const sql = 'select preco from private.agulhas where tenant_id = $1';
     expect(await rows(sql, [tenant])).toEqual([{ preco: 'R$20,00' }]);
-    await rows('drop table private.tarifas');
+    await rows('drop table private.agulhas');
   });
 
   test('of columns of arrays imports again, whatever the style of dates', async () => {
     const columns = 'valores numeric(10,2)[], dias date[], horas timestamp[], ate timestamptz[], nomes text[]';
-    await rows(createTable('parcelas', columns));
+    await rows(createTable('janelas', columns));
     await rows(
-      `insert into private.parcelas (tenant_id, valores, dias, horas, ate, nomes)
+      `insert into private.janelas (tenant_id, valores, dias, horas, ate, nomes)
        values ($1, '{99.90,1234.50,null}', '{2026-02-03}', '{"2026-02-03 10:00:00.5"}', '{2026-02-03 10:00:00Z}', '{"a,b",null}')`,
       [tenant],
     );
-    const folder = join(root, 'parcelas');
+    const folder = join(root, 'janelas');
     const style = (text: string) =>
       rows(`do $$ begin execute format('alter database %I set datestyle = ${text}', current_database()); end $$`);
     await style('sql, dmy');
@@ -531,9 +531,9 @@ describe('an export', () => {
     await style('iso, mdy');
     const copied = await json(['tenant', 'create', 'Cópia']);
     expect(await importAll(folder, copied.id)).toMatchObject({ code: 0, errors: '' });
-    const read = 'select id, valores, dias, horas, ate, nomes from private.parcelas where tenant_id = $1';
+    const read = 'select id, valores, dias, horas, ate, nomes from private.janelas where tenant_id = $1';
     expect(await rows(read, [copied.id])).toEqual(await rows(read, [tenant]));
-    await rows('drop table private.parcelas');
+    await rows('drop table private.janelas');
   });
 
   test('is for its owner alone, and replaces nothing', async () => {

@@ -29,23 +29,23 @@ test("a table may have a column with the name of one in the commands' own SQL", 
 });
 
 test('a number has all its digits', async () => {
-  await rows(`${createTable('cartoes', 'aluno_id uuid not null, numero bigint not null, saldo numeric, dados jsonb')}
-    alter table private.cartoes add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)`);
-  const sql = `insert into private.cartoes (tenant_id, aluno_id, numero, saldo, dados) values ($1, $2, $3, $4, $5) returning id`;
+  await rows(`${createTable('botoes', 'aluno_id uuid not null, numero bigint not null, saldo numeric, dados jsonb')}
+    alter table private.botoes add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)`);
+  const sql = `insert into private.botoes (tenant_id, aluno_id, numero, saldo, dados) values ($1, $2, $3, $4, $5) returning id`;
   const numbers = ['9007199254740993', '0.12345678901234567890', '{"n": 9007199254740995}'];
   const [{ id } = {}] = await rows(sql, [AURORA, ANA, ...numbers]);
-  const shown = succeed(await ofAurora('show', 'cartoes', String(id)));
+  const shown = succeed(await ofAurora('show', 'botoes', String(id)));
   expect(shown).toMatch(/^numero +9007199254740993\nsaldo +0\.12345678901234567890\ndados +\{"n":9007199254740995\}$/m);
   const printed = '"numero":9007199254740993,"saldo":0.12345678901234567890,"dados":{"n":9007199254740995}';
-  expect(succeed(await ofAurora('show', 'cartoes', String(id), '--json'))).toContain(printed);
+  expect(succeed(await ofAurora('show', 'botoes', String(id), '--json'))).toContain(printed);
   expect(succeed(await ofAurora('student', 'data', ANA, '--json'))).toContain('"numero":9007199254740993');
   expect(succeed(await ofAurora('student', 'data', ANA))).toContain('"saldo": 0.12345678901234567890');
-  expect(await ofAurora('update', 'cartoes', String(id), '--set', 'numero=9007199254740992')).toMatchObject({
+  expect(await ofAurora('update', 'botoes', String(id), '--set', 'numero=9007199254740992')).toMatchObject({
     output: expect.stringMatching(/^Changed .*\nnumero: +9007199254740993 → 9007199254740992\n$/),
   });
-  const back = succeed(await ofAurora('update', 'cartoes', String(id), '--set', 'numero=9007199254740993', '--json'));
+  const back = succeed(await ofAurora('update', 'botoes', String(id), '--set', 'numero=9007199254740993', '--json'));
   expect(back).toBe(`{"id":"${id}","changed":{"numero":{"from":9007199254740992,"to":9007199254740993}}}\n`);
-  await rows('drop table private.cartoes');
+  await rows('drop table private.botoes');
 });
 
 test('a table without ids of records can be imported, and its records cannot be found', async () => {
@@ -65,10 +65,10 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
     create domain private.quando as date;
     create domain private.dia as private.quando;
     create domain private.apelido as varchar(5);
-    ${createTable('eventos', 'nome varchar(10) not null, apelido private.apelido, inicio timestamp')}
-    alter table private.eventos add fim timestamptz(0), add dia private.dia`);
+    ${createTable('cataventos', 'nome varchar(10) not null, apelido private.apelido, inicio timestamp')}
+    alter table private.cataventos add fim timestamptz(0), add dia private.dia`);
   const importing = (...lines: string[]) =>
-    ofAurora('import', 'eventos', write(['nome,apelido,inicio,fim,dia', ...lines].join('\n')));
+    ofAurora('import', 'cataventos', write(['nome,apelido,inicio,fim,dia', ...lines].join('\n')));
   const bad = await importing('Corrida 10 km,Correr,13/13/2024,ontem,31/02/2024', 'Ioga,,2024-05-01T09:30:00Z,,');
   expect(bad.errors.split('\n').filter((line) => line.startsWith('line '))).toEqual([
     'line 2: nome "Corrida 10 km": must NOT have more than 10 characters',
@@ -79,8 +79,8 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
     'line 3: inicio "2024-05-01T09:30:00Z": must be a time without a zone, as 2026-12-31T18:00:00',
   ]);
   expect((await importing('Corrida,Dez,03/04/2024 10:00,05/06/2024 12:00,07/08/2024')).code).toBe(0);
-  const [{ id }] = await json('find', 'eventos', 'corrida');
-  expect(await json('show', 'eventos', id)).toMatchObject({
+  const [{ id }] = await json('find', 'cataventos', 'corrida');
+  expect(await json('show', 'cataventos', id)).toMatchObject({
     ...{ nome: 'Corrida', apelido: 'Dez', inicio: '2024-04-03T10:00:00', dia: '2024-08-07' },
     fim: expect.stringMatching(/^2024-06-05T15:00:00/),
   });
@@ -92,21 +92,21 @@ test('a column has the default of its domain, and takes no null if that takes no
     create domain private.preco as numeric(5, 2) not null default 10;
     create domain private.nota as private.preco;
     create domain private.codigo as text not null check (char_length(value) <= 10);
-    ${createTable('tarifas', 'codigo private.codigo, moeda private.moeda, preco private.preco')}
-    alter table private.tarifas add nota private.nota, add extra private.preco default 1`);
+    ${createTable('agulhas', 'codigo private.codigo, moeda private.moeda, preco private.preco')}
+    alter table private.agulhas add nota private.nota, add extra private.preco default 1`);
   const file = write('codigo,moeda,preco,nota,extra\na,,,,\nb,USD,20,30,2\n');
-  expect(await ofAurora('import', 'tarifas', file)).toMatchObject({ code: 0, errors: '' });
-  const read = 'select codigo, moeda, preco::text, nota::text, extra::text from private.tarifas order by codigo';
+  expect(await ofAurora('import', 'agulhas', file)).toMatchObject({ code: 0, errors: '' });
+  const read = 'select codigo, moeda, preco::text, nota::text, extra::text from private.agulhas order by codigo';
   expect((await rows(read)).map((row) => Object.values(row))).toEqual([
     ['a', 'BRL', '10.00', '10.00', '1.00'],
     ['b', 'USD', '20.00', '30.00', '2.00'],
   ]);
-  expect((await ofAurora('import', 'tarifas', write('codigo,moeda\n,BRL\n'))).errors).toMatch(
+  expect((await ofAurora('import', 'agulhas', write('codigo,moeda\n,BRL\n'))).errors).toMatch(
     /^line 2: codigo is required\n/,
   );
-  const [{ id }] = await json('find', 'tarifas', 'a');
+  const [{ id }] = await json('find', 'agulhas', 'a');
   const set = ['codigo=', 'preco='];
-  expect(await failure('update', 'tarifas', id, '--set', ...set)).toMatchObject({
+  expect(await failure('update', 'agulhas', id, '--set', ...set)).toMatchObject({
     error: 'codigo is required\npreco is required',
   });
 });

@@ -298,29 +298,29 @@ describe('a distributed database that is changed', () => {
     await asAdmin(copy.adminUrl, async (db) => {
       const student = ['a0000000-0000-4000-8000-000000000000', 'a3000000-0000-4000-8000-000000000001'];
       const sql = `
-        create table private.exercicios (
+        create table private.pregos (
           tenant_id uuid not null references private.tenants (id), id uuid not null default gen_random_uuid(),
           treino_id uuid not null, depois_de uuid, primary key (tenant_id, id)
         );
-        select private.isolate('private.exercicios');
-        alter table private.exercicios add foreign key (tenant_id, depois_de) references private.exercicios (tenant_id, id);
-        alter table private.exercicios add foreign key (tenant_id, treino_id) references private.treinos (tenant_id, id);`;
-      await runScript(db, { file: 'exercicios.sql', sql });
+        select private.isolate('private.pregos');
+        alter table private.pregos add foreign key (tenant_id, depois_de) references private.pregos (tenant_id, id);
+        alter table private.pregos add foreign key (tenant_id, treino_id) references private.treinos (tenant_id, id);`;
+      await runScript(db, { file: 'pregos.sql', sql });
       await distribute(db);
-      await db.query('insert into private.exercicios (tenant_id, treino_id) select tenant_id, id from private.treinos');
+      await db.query('insert into private.pregos (tenant_id, treino_id) select tenant_id, id from private.treinos');
       // Another student's exercise follows one of this student's.
       await db.query(
-        `insert into private.exercicios (tenant_id, treino_id, depois_de)
+        `insert into private.pregos (tenant_id, treino_id, depois_de)
          select t.tenant_id, t.id, e.id
            from private.treinos t
-           join private.exercicios e on e.tenant_id = t.tenant_id
+           join private.pregos e on e.tenant_id = t.tenant_id
            join private.treinos f on f.tenant_id = t.tenant_id and f.id = e.treino_id
           where t.tenant_id = $1 and t.aluno_id <> $2 and f.aluno_id = $2
           limit 1`,
         student,
       );
       const { rows } = await db.query('select private.student_data($1, $2) as data', student);
-      expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}], exercicios: [{}, {}] });
+      expect(rows[0].data).toMatchObject({ alunos: [{ nome: 'Ana Alves' }], treinos: [{}, {}], pregos: [{}, {}] });
       await db.query('select private.erase_student($1, $2)', student);
       const [tenant, id] = student;
       const erased_at = '2026-01-01T00:00:00Z';

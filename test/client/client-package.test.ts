@@ -34,7 +34,7 @@ import { createClient } from 'wellness-gateway-client';
 const client = createClient({ baseUrl: 'http://127.0.0.1', apiKey: 'key' });
 const result = await client.GET('/alunos', { query: { ativo: 'talvez' } });
 result.data;
-client.all('/instrutores');
+client.all('/no-such-path');
 `;
 
 const project = mkdtempSync(join(tmpdir(), 'client-'));

@@ -513,7 +513,7 @@ test('the types compile', () => {
     // @ts-expect-error the id is only read
     cards.POST('/cards', { body: { id: '1', pin: '1', name: 'Ana' } });
     // @ts-expect-error no such path
-    client.GET('/instrutores');
+    client.GET('/no-such-path');
     // @ts-expect-error no such method
     client.DELETE('/alunos');
     // @ts-expect-error no such filter

@@ -1,6 +1,6 @@
 -- The functions of sensores.yaml.
 
-create table private.medidas (
+create table private.sondas (
   tenant_id uuid not null references private.tenants (id),
   id bigint generated always as identity,
   sensor bigint not null,
@@ -8,36 +8,36 @@ create table private.medidas (
   valor numeric not null,
   primary key (tenant_id, id)
 );
-select private.isolate('private.medidas');
-grant select, insert on private.medidas to gateway_functions;
+select private.isolate('private.sondas');
+grant select, insert on private.sondas to gateway_functions;
 
-create function public.enviar_medidas(p_sensor_key text, p_sensor bigint, p_body jsonb, p_unidade text default 'C')
+create function public.enviar_sondas(p_sensor_key text, p_sensor bigint, p_body jsonb, p_unidade text default 'C')
 returns integer
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_tenant constant uuid := private.verify_key(p_sensor_key, 'enviar_medidas');
+  v_tenant constant uuid := private.verify_key(p_sensor_key, 'enviar_sondas');
 begin
-  insert into private.medidas (tenant_id, sensor, em, valor)
+  insert into private.sondas (tenant_id, sensor, em, valor)
   select v_tenant, p_sensor, b.em, case p_unidade when 'F' then (b.valor - 32) / 1.8 else b.valor end
     from jsonb_to_recordset(p_body) as b (em timestamptz, valor numeric);
   return jsonb_array_length(p_body);
 end $$;
-select private.publish('public.enviar_medidas');
+select private.publish('public.enviar_sondas');
 
-create function public.resumir_medidas(
+create function public.resumir_sondas(
   p_sensor_key text, p_sensor bigint, p_unidade text default 'C', p_desde timestamptz default null, p_acima numeric default null
 ) returns table (sensor bigint, unidade text, total integer, media double precision, ultima timestamptz)
 language plpgsql stable rows 1 security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  v_tenant constant uuid := private.verify_key(p_sensor_key, 'resumir_medidas');
+  v_tenant constant uuid := private.verify_key(p_sensor_key, 'resumir_sondas');
 begin
   return query
     select p_sensor, p_unidade, count(*)::integer, avg(m.valor)::double precision, max(m.em)
-      from private.medidas m
+      from private.sondas m
      where m.tenant_id = v_tenant and m.sensor = p_sensor
        and (p_desde is null or m.em >= p_desde) and (p_acima is null or m.valor > p_acima);
 end $$;
-select private.publish('public.resumir_medidas');
+select private.publish('public.resumir_sondas');
 
 create function public.calibrar(p_sensor_key text, p_sensor bigint, p_body jsonb) returns jsonb
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$

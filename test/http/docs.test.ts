@@ -20,7 +20,7 @@ import { namesIn, send } from '../helpers/send.ts';
 
 const KEY = 'wms_demo_aurora';
 
-const document = await readDocument('openapi.yaml');
+const document = readDocument('openapi.yaml');
 const translations = readTexts('openapi.yaml');
 let texts = translations;
 let served = document;

@@ -344,7 +344,7 @@ describe('the tools', () => {
 
 describe('of another document, the tools', () => {
   test('take arrays, and have names that every model API takes', async () => {
-    const petstore = await open({ document: await readDocument('test/documents/petstore.yaml') });
+    const petstore = await open({ document: readDocument('test/documents/petstore.yaml') });
     const client = await connect(AURORA, petstore);
     // Another client, which does not know the schemas: the store gives no pets.
     const { tools } = await (await connect(AURORA, petstore)).listTools();

@@ -671,7 +671,7 @@ test('a gateway that knows of a record with the only known value of a rule is no
 
 describe('a gateway that forgets what it has said', async () => {
   const sql = readFileSync('test/documents/everything.sql', 'utf8');
-  const pegs = await startChecks({ document: await readDocument('test/documents/everything.yaml'), sql });
+  const pegs = await startChecks({ document: readDocument('test/documents/everything.yaml'), sql });
   const id = (request: Request) => request.target.replace(/.*\//, '');
   /** Answers to these methods are changed. */
   const to = (method: string, change: (answer: Answer, request: Request) => Partial<Answer>): Fault => ({

@@ -43,7 +43,7 @@ create type private.nivel as enum ('básico', 'avançado');
 create type public.turno as enum ('manhã', 'noite');
 create domain private.porcentagem as numeric(5, 2) check (value >= 0 and value <= 100);
 ${createTable(
-  'aulas',
+  'rolhas',
   `
   titulo varchar(80) not null check (titulo <> ''),
   sala text not null default 'A' check (sala in ('A', 'B')),
@@ -61,35 +61,35 @@ ${createTable(
   duracao integer generated always as (vagas * 10) stored,
   serie integer generated always as identity,
   fim timestamptz not null,
-  constraint aulas_fim check (fim > inicio),
+  constraint rolhas_fim check (fim > inicio),
   peso double precision check (peso between 0 and 500),
   inicio timestamptz not null,
   dia date not null default current_date,
   hora time,
   email text check (char_length(email) < 100)`,
 )}
-create index aulas_in_order on private.aulas (tenant_id, inicio, id);
-create index aulas_by_sala on private.aulas (tenant_id, sala, inicio, id);
+create index rolhas_in_order on private.rolhas (tenant_id, inicio, id);
+create index rolhas_by_sala on private.rolhas (tenant_id, sala, inicio, id);
 `;
 const LESSON_ROWS = `
-insert into private.aulas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, fim, dia, hora, email)
+insert into private.rolhas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, fim, dia, hora, email)
 select '${AURORA}', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day', timestamptz '2024-05-01' + n * interval '25 hours',
-       '2024-05-01', '08:30', 'aula' || n || '@aurora.example'
+       '2024-05-01', '08:30', 'rolha' || n || '@aurora.example'
   from generate_series(1, 5) n;
 `;
 
 /** A table without operations, and one that refers to it. */
 const PLANS = `
-${createTable('planos', 'nome varchar(40) not null')}
-${createTable('contratos', 'plano_id uuid not null, plano_anterior_id uuid')}
-alter table private.contratos add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id),
-  add foreign key (tenant_id, plano_anterior_id) references private.planos (tenant_id, id);
+${createTable('pregos', 'nome varchar(40) not null')}
+${createTable('carimbos', 'prego_id uuid not null, prego_anterior_id uuid')}
+alter table private.carimbos add foreign key (tenant_id, prego_id) references private.pregos (tenant_id, id),
+  add foreign key (tenant_id, prego_anterior_id) references private.pregos (tenant_id, id);
 `;
 const PLAN_ROWS = `
-insert into private.planos (tenant_id, id, nome)
-select '${AURORA}', ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Plano ' || n
+insert into private.pregos (tenant_id, id, nome)
+select '${AURORA}', ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Prego ' || n
   from generate_series(1, 2) n;
-insert into private.contratos (tenant_id, id, plano_id)
+insert into private.carimbos (tenant_id, id, prego_id)
 values ('${AURORA}', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
 `;
 
@@ -129,47 +129,47 @@ values ('${AURORA}', 'ab000000-0000-4000-8000-000000000002', 'SP', '12345678901'
 const UNIQUES = `
 create domain private.placa as text check (value ~ '^[A-Z]{3}[0-9]$');
 ${createTable(
-  'matriculas',
+  'argolas',
   `
   aluno_id uuid not null,
-  plano_id uuid not null,
+  prego_id uuid not null,
   placa private.placa not null,
   codigo varchar(2) not null check (codigo ~ '^(A|B)[0-9]$'),
   dia date not null,
   preco numeric(5, -2) not null,
-  unique (tenant_id, aluno_id, plano_id),
+  unique (tenant_id, aluno_id, prego_id),
   unique (tenant_id, placa),
   unique (tenant_id, codigo),
   unique (tenant_id, dia),
   unique (tenant_id, preco)`,
 )}
-${createTable('fichas', 'plano_id uuid not null, unique (tenant_id, plano_id)')}
-${createTable('etapas', 'etapa_anterior_id uuid, atualizado_em timestamptz not null default now()')}
-comment on table private.etapas is 'Steps: those of a tenant';
-comment on column private.etapas.etapa_anterior_id is E'The step before:\\n- none: null';
+${createTable('pinhas', 'prego_id uuid not null, unique (tenant_id, prego_id)')}
+${createTable('cascas', 'casca_anterior_id uuid, atualizado_em timestamptz not null default now()')}
+comment on table private.cascas is 'Steps: those of a tenant';
+comment on column private.cascas.casca_anterior_id is E'The step before:\\n- none: null';
 create function private.tocar() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
 as $$ begin new.atualizado_em = clock_timestamp(); return new; end; $$;
-create trigger tocar before update on private.etapas for each row execute function private.tocar();
+create trigger tocar before update on private.cascas for each row execute function private.tocar();
 ${createTable('apelidos', 'apelido varchar(10), unique (tenant_id, apelido)')}
-alter table private.etapas add foreign key (tenant_id, etapa_anterior_id) references private.etapas (tenant_id, id)
+alter table private.cascas add foreign key (tenant_id, casca_anterior_id) references private.cascas (tenant_id, id)
   deferrable initially deferred;
-alter table private.matriculas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
-  add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
-alter table private.fichas add foreign key (tenant_id, plano_id) references private.planos (tenant_id, id);
+alter table private.argolas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
+  add foreign key (tenant_id, prego_id) references private.pregos (tenant_id, id);
+alter table private.pinhas add foreign key (tenant_id, prego_id) references private.pregos (tenant_id, id);
 `;
 const UNIQUE_ROWS = `
-insert into private.matriculas (tenant_id, id, aluno_id, plano_id, placa, codigo, dia, preco)
+insert into private.argolas (tenant_id, id, aluno_id, prego_id, placa, codigo, dia, preco)
 select '${AURORA}', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a3000000-0000-4000-8000-' || lpad(((n + 1) / 2)::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad((1 + n % 2)::text, 12, '0'))::uuid,
        'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100
   from generate_series(1, 4) n;
-insert into private.fichas (tenant_id, id, plano_id)
+insert into private.pinhas (tenant_id, id, prego_id)
 select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
   from generate_series(1, 2) n;
 insert into private.apelidos (tenant_id, id) values ('${AURORA}', 'af000000-0000-4000-8000-000000000001');
-insert into private.etapas (tenant_id, id, atualizado_em, etapa_anterior_id)
+insert into private.cascas (tenant_id, id, atualizado_em, casca_anterior_id)
 select '${AURORA}', ('ae000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, '2024-01-01',
        case n when 6 then 'ae000000-0000-4000-8000-000000000005'::uuid end
   from generate_series(1, 6) n;
@@ -188,10 +188,10 @@ const REFUSED = [
   createTable('mel'),
   createTable('pesos', 'peso double precision, "order" numeric, pesos numeric[]'),
   createTable('nomes', '"group" varchar(2000), unique (tenant_id, "group")'),
-  createTable('titulos') + createTable('socios', 'titulo_id uuid'),
-  'alter table private.socios add foreign key (tenant_id, titulo_id) references private.titulos (tenant_id, id) on delete set null;',
+  createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
+  'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
   createTable('"Armarios"'),
-  createTable('cartoes', 'codigo varchar(9) not null unique'),
+  createTable('botoes', 'codigo varchar(9) not null unique'),
   createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
 ].join('');
@@ -226,14 +226,14 @@ beforeAll(async () => {
   cpSync(SEED.file, files.seed);
   writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
   const [schema, demo] = [LESSONS + PLANS + CODES + UNIQUES, LESSON_ROWS + PLAN_ROWS + CODE_ROWS + UNIQUE_ROWS];
-  writeFileSync(join(files.migrations, '20991230000001_aulas.sql'), schema);
+  writeFileSync(join(files.migrations, '20991230000001_rolhas.sql'), schema);
   appendFileSync(files.seed, TABLE.rows + demo);
   database = await createDatabase();
   db = await openDatabase(database);
   await db.exec(TABLE.sql + TABLE.rows + schema + demo + REFUSED);
   before = readFiles();
   const made = await runInProcess((printing) => addOperations(['all', 'gavetas'], { files, ...printing }));
-  written = [made, await run('all', 'aulas', '--object', 'extras')];
+  written = [made, await run('all', 'rolhas', '--object', 'extras')];
   const isWritten = (name: string) => name.includes('_operations_of_') && !existsSync(join(MIGRATIONS, name));
   for (const name of readdirSync(files.migrations).filter(isWritten)) {
     await db.exec(readFileSync(join(files.migrations, name), 'utf8'));
@@ -241,7 +241,7 @@ beforeAll(async () => {
   const log = { info: () => {}, warn: console.warn };
   const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
   ({ store } = await openStore(readConfig({ DATABASE_URL }), files, log));
-  gateway = await startGateway({ store, document: await readDocument(files.document) });
+  gateway = await startGateway({ store, document: readDocument(files.document) });
 });
 
 afterAll(async () => {
@@ -283,14 +283,14 @@ describe('what it writes', () => {
     expect(lost).toEqual([]);
     expect(migrations.filter((name) => !before.includes(name))).toEqual([
       '20991230000002_operations_of_gavetas.sql',
-      '20991230000003_operations_of_aulas.sql',
+      '20991230000003_operations_of_rolhas.sql',
     ]);
   });
 
   test('keeps the contract, with the demo data', async () => {
-    const contract = await readContract(await readDocument(files.document));
+    const contract = await readContract(readDocument(files.document));
     // add-operation.test.ts does the same with the README's table.
-    const only = contract.operations.filter(({ path }) => path.startsWith('/aulas')).map(({ id }) => id);
+    const only = contract.operations.filter(({ path }) => path.startsWith('/rolhas')).map(({ id }) => id);
     expect(only).toHaveLength(5);
     const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 1 };
     const report = await runContract({ ...options, demo: true, readOnly: false, timeoutMs: 20_000 });
@@ -338,7 +338,7 @@ describe('what it writes', () => {
       ...{ pontos: 150, desconto: 100.5, etiquetas: ['a', 'b', 'c', 'd'], extras: [], duracao: 1 },
       notas: ['x'.repeat(256), ...Array(100).fill('')],
     };
-    expect(await send('POST', '/aulas', wrong)).toMatchObject({
+    expect(await send('POST', '/rolhas', wrong)).toMatchObject({
       status: 422,
       body: {
         error: {
@@ -359,7 +359,7 @@ describe('what it writes', () => {
         },
       },
     });
-    expect(await send('POST', '/aulas', { ...LESSON, preco: 10.239 })).toMatchObject({
+    expect(await send('POST', '/rolhas', { ...LESSON, preco: 10.239 })).toMatchObject({
       status: 422,
       body: { error: { preco: ['must be multiple of 0.01'] } },
     });
@@ -374,10 +374,10 @@ describe('what it writes', () => {
       pontos: 300,
       desconto: 12.5,
     };
-    const created = await send('POST', '/aulas', { ...LESSON, ...more });
+    const created = await send('POST', '/rolhas', { ...LESSON, ...more });
     expect(created).toMatchObject({ status: 201, body: { ...more, duracao: 100 } });
     const change = { order: null, etiquetas: [] };
-    expect(await send('PATCH', `/aulas/${created.body.id}`, change)).toMatchObject({
+    expect(await send('PATCH', `/rolhas/${created.body.id}`, change)).toMatchObject({
       status: 200,
       body: { ...more, ...change },
     });
@@ -385,10 +385,10 @@ describe('what it writes', () => {
 
   test('says what a check says that no schema can', async () => {
     const refusal = { status: 422, body: { error: { fim: ['must satisfy fim > inicio'] } } };
-    expect(await send('POST', '/aulas', { ...LESSON, fim: LESSON.inicio })).toMatchObject(refusal);
-    const { body } = await send('POST', '/aulas', LESSON);
-    expect(await send('PATCH', `/aulas/${body.id}`, { fim: '2020-01-01T00:00:00Z' })).toMatchObject(refusal);
-    expect(await send('PATCH', `/aulas/${body.id}`, { extras: { texto: 'x'.repeat(100) } })).toMatchObject({
+    expect(await send('POST', '/rolhas', { ...LESSON, fim: LESSON.inicio })).toMatchObject(refusal);
+    const { body } = await send('POST', '/rolhas', LESSON);
+    expect(await send('PATCH', `/rolhas/${body.id}`, { fim: '2020-01-01T00:00:00Z' })).toMatchObject(refusal);
+    expect(await send('PATCH', `/rolhas/${body.id}`, { extras: { texto: 'x'.repeat(100) } })).toMatchObject({
       status: 422,
       body: { error: { extras: ['must satisfy octet_length(extras) <= 100'] } },
     });
@@ -431,30 +431,30 @@ describe('what it writes', () => {
 
   const WRITTEN: Readonly<Record<string, readonly [operation: string, ...texts: string[]]>> = {
     'an example of a creation that no unique constraint refuses': [
-      'create matriculas',
+      'create argolas',
       `
 created:
 value:
 aluno_id: a3000000-0000-4000-8000-000000000003
-plano_id: a9000000-0000-4000-8000-000000000002
+prego_id: a9000000-0000-4000-8000-000000000002
 placa: ABC0
 codigo: A0
 dia: '2024-01-06'
 preco: 500
 `,
     ],
-    'an example of a deletion that a reference refuses at the commit': ['delete etapas', '\ninUse:'],
+    'an example of a deletion that a reference refuses at the commit': ['delete cascas', '\ninUse:'],
     'the comments of columns, and the columns that a trigger sets as generated': [
-      'update etapas',
+      'update cascas',
       "description: 'Steps: those'",
       'description: "The step before:\\n- none: null"',
       'x-generated: [atualizado_em]',
     ],
     'the grant of the select on the tables that a new row refers to': [
-      'create contratos',
+      'create carimbos',
       `
-grant select, insert (tenant_id, plano_id, plano_anterior_id) on private.contratos to gateway_functions;
-grant select on private.planos to gateway_functions;
+grant select, insert (tenant_id, prego_id, prego_anterior_id) on private.carimbos to gateway_functions;
+grant select on private.pregos to gateway_functions;
 `,
     ],
   };
@@ -465,15 +465,15 @@ grant select on private.planos to gateway_functions;
   });
 
   test('grants no select that a read does not need', async () => {
-    expect(succeed(await run('get', 'contratos', '--dry-run'))).not.toContain('on private.planos to');
+    expect(succeed(await run('get', 'carimbos', '--dry-run'))).not.toContain('on private.pregos to');
   });
 
   test('creates once for each Idempotency-Key', async () => {
     const repeat = { 'Idempotency-Key': 'lesson-1' };
-    const first = await send('POST', '/aulas', LESSON, undefined, repeat);
+    const first = await send('POST', '/rolhas', LESSON, undefined, repeat);
     expect(first.status).toBe(201);
-    expect(await send('POST', '/aulas', LESSON, undefined, repeat)).toEqual({ ...first, replayed: 'true' });
-    expect(await send('POST', '/aulas', { ...LESSON, vagas: 11 }, undefined, repeat)).toMatchObject({
+    expect(await send('POST', '/rolhas', LESSON, undefined, repeat)).toEqual({ ...first, replayed: 'true' });
+    expect(await send('POST', '/rolhas', { ...LESSON, vagas: 11 }, undefined, repeat)).toMatchObject({
       status: 422,
       body: { error: { 'Idempotency-Key': ['was used for another request in the last 24 hours'] } },
     });
@@ -519,7 +519,7 @@ as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo;
     const text = readFileSync(files.document, 'utf8');
     const example = ['--path', path, '--with', `academia_id=${CENTRO}`, '--with', 'minimo=1'];
     succeed(await run('from', 'contar_gavetas', ...example));
-    const written = await readDocument(files.document);
+    const written = readDocument(files.document);
     writeFileSync(files.document, text);
     const operation = written.paths[path]?.get as OpenAPIV3.OperationObject;
     expect(operation).toMatchObject({ operationId: 'contarGavetas', description: 'The lockers of a gym.' });
@@ -581,7 +581,7 @@ as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo;
       as $$ begin perform private.verify_key(p_api_key, 'mostrar'); return ${type === 'jsonb' ? `(${query})` : `query ${query}`}; end; $$;
       select private.publish('public.mostrar');`);
     const ran = await run('from', 'mostrar', '--with', 'fator=1.5');
-    const written = await readDocument(files.document);
+    const written = readDocument(files.document);
     writeFileSync(files.document, text);
     await db.exec('drop function public.mostrar');
     succeed(ran);
@@ -617,7 +617,7 @@ as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo;
     });
     shared.securitySchemes.apiKey['x-example'] = 'wms_demo_aurora';
     succeed(await add(stringify({ ...petstore, components: shared })));
-    const written = await readDocument(other);
+    const written = readDocument(other);
     expect(written.paths[path]?.get).toMatchObject({ operationId: 'contarGavetas', tags: ['Academias'] });
     expect(written.tags).toEqual([{ name: 'Academias', description: 'Academias' }]);
   });
@@ -658,8 +658,8 @@ describe('a run that writes nothing', () => {
       `an example needs a row of private.academias ${ROW}, besides the first three, which no example shows yet and no other record refers to\n`,
     ],
     [
-      'create fichas',
-      'the example of criarFicha needs plano_id that no row of private.fichas has, and the demo data gives none: add records to private.planos in supabase/seed.sql\n',
+      'create pinhas',
+      'the example of criarPinha needs prego_id that no row of private.pinhas has, and the demo data gives none: add records to private.pregos in supabase/seed.sql\n',
     ],
     [
       'create apelidos',
@@ -685,7 +685,7 @@ describe('a run that writes nothing', () => {
     ['despesas', "Expenses of a tenant's gyms", undefined, 'an expense'],
     ['turmas', "Classes of a tenant's gyms", undefined, 'a class'],
   ])('names a record of %s, "%s"', async (name, comment, singular, one) => {
-    const table = { ...(await readTable(db, 'planos')), name, comment };
+    const table = { ...(await readTable(db, 'pregos')), name, comment };
     expect(readSubject(document, table, { kinds: ['delete'], singular }).noun.one).toBe(one);
   });
 
@@ -719,15 +719,14 @@ describe('a run that writes nothing', () => {
     'list varios': /^v_tenant of .* rename the column\ndados of .* --object dados/,
     'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
-    'get cartoes':
-      /^cartoes_codigo_key of private\.cartoes is unique without tenant_id, and so tells what another tenant/,
+    'get botoes': /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant/,
     'get pesos':
       /^peso of private\.pesos has no bounds: .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]$/,
     'create nomes':
       /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or/,
-    'create socios':
-      /^socios_tenant_id_titulo_id_fkey of private\.socios would clear tenant_id too, .* set null \(titulo_id\)$/,
-    'delete titulos': /^socios_tenant_id_titulo_id_fkey of private\.socios would clear tenant_id too, /,
+    'create tijolos':
+      /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, .* set null \(sino_id\)$/,
+    'delete sinos': /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, /,
     'get Armarios': /^Armarios cannot be in the name of a function: use a-z, 0-9 and _$/,
     'get mel': /^the singular of mel is unknown: give it with --singular$/,
   };

@@ -13,7 +13,7 @@ const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 const CENTRO = 'a1000000-0000-4000-8000-000000000001';
 const OF_BOSQUE = 'b1000000-0000-4000-8000-000000000001';
 
-const document = await readDocument('test/documents/everything.yaml');
+const document = readDocument('test/documents/everything.yaml');
 let store: Store;
 let gateway: TestGateway;
 

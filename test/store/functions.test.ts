@@ -163,17 +163,17 @@ ${define('p_v integer', 'public.ponto', 'return case p_v when 1 then row(1, 2)::
   },
   {
     what: 'an exclusion constraint that is violated',
-    sql: `create table private.reservas (inicio timestamptz not null, fim timestamptz not null,
-  constraint reservas_periodo exclude using gist (tstzrange(inicio, fim) with &&));
-grant insert on private.reservas to gateway_functions;
+    sql: `create table private.pedras (inicio timestamptz not null, fim timestamptz not null,
+  constraint pedras_periodo exclude using gist (tstzrange(inicio, fim) with &&));
+grant insert on private.pedras to gateway_functions;
 ${define(
   'p_v timestamptz',
   'jsonb',
-  `insert into private.reservas values (p_v, p_v + interval '1 hour'); return '{"ok": true}'::jsonb`,
+  `insert into private.pedras values (p_v, p_v + interval '1 hour'); return '{"ok": true}'::jsonb`,
   'volatile',
 )}`,
     operation: `requestBody: { required: true, content: { application/json: { schema: { type: object, additionalProperties: false, properties: { p_v: { type: string, format: date-time } } } } } }
-responses: { '201': { description: Booked, content: { application/json: { schema: {} } } }, '409': { description: Taken, x-conflicts: { reservas_periodo: this hour is taken } } }`,
+responses: { '201': { description: Booked, content: { application/json: { schema: {} } } }, '409': { description: Taken, x-conflicts: { pedras_periodo: this hour is taken } } }`,
     answers: [
       ['{"p_v":"2024-01-01T10:00:00Z"}', 201, { ok: true }],
       ['{"p_v":"2024-01-01T10:30:00Z"}', 409, { error: 'this hour is taken' }],

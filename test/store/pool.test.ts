@@ -156,6 +156,17 @@ describe('reads', () => {
     expect(await Promise.all(answers)).toEqual(names(400));
   });
 
+  test('fail when their connection is lost', async () => {
+    await openPool(1);
+    const slow = expect(read(60, 'slow')).rejects.toBeInstanceOf(ConnectionLost);
+    await waitForSleeping(1);
+    for (const socket of sockets) socket.destroy();
+    await slow;
+    // The server does not notice while the query sleeps.
+    await countSleeping('pg_terminate_backend(pid)');
+    expect(await read(0, 'later')).toBe('later');
+  });
+
   test('are not sent on a connection that was open when another one was lost', async () => {
     await openPool(2);
     const opened = sockets.length;
@@ -211,6 +222,17 @@ describe('a lease', () => {
       await Promise.all([slow, next].map(async ({ answer }) => ended.push((await answer)?.[0])));
     });
     expect(ended).toEqual(['slow', 'next']);
+  });
+
+  test('gets a connection, whatever reads come', async () => {
+    await openPool(2);
+    let isOver = false;
+    const readers = names(12).map(async (name) => {
+      while (!isOver) await read(0.001, name);
+    });
+    expect(await runAlone(sleep(0, 'alone'))).toBe('alone');
+    isOver = true;
+    await Promise.all(readers);
   });
 
   test('that is given up while it waits never begins', async () => {
