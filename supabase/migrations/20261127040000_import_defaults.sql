@@ -46,6 +46,7 @@ declare
   v_line jsonb;
   v_message text;
   v_constraint text;
+  v_unreadable text;
   v_rule record;
 begin
   perform private.require_tenant(p_tenant_id);
@@ -111,7 +112,7 @@ begin
     exception
       when integrity_constraint_violation or data_exception then
         get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
-        field := private.find_unreadable(p_table, v_line -> 'fields');
+        v_unreadable := private.find_unreadable(p_table, v_line -> 'fields');
         select a.attname::text as field,
                case
                  when k.contype = 'c' then 'must satisfy ' || pg_get_expr(k.conbin, k.conrelid)
@@ -124,7 +125,7 @@ begin
          where k.conrelid = p_table and k.conname = v_constraint
          order by a.attnum
          limit 1;
-        return query select (v_line ->> 'line')::integer, coalesce(v_rule.field, field), coalesce(v_rule.message, v_message);
+        return query select (v_line ->> 'line')::integer, coalesce(v_rule.field, v_unreadable), coalesce(v_rule.message, v_message);
     end;
   end loop;
 end;

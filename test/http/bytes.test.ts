@@ -272,6 +272,7 @@ describe('while a client reads nothing', () => {
     const drained = server.drain({ noticeMs: 0, finishMs: 60_000 });
     client.socket.resume();
     await client.ended;
+    client.socket.end();
     await drained;
     return client.read();
   }
