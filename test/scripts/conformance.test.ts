@@ -383,6 +383,12 @@ describe('the command', () => {
       code: 2,
       errors: expect.stringContaining('x-filter of nome: match is equals or'),
     });
+    const text = readFileSync('openapi.yaml', 'utf8');
+    writeFileSync(file, text.replace('property: data_inicio', 'property: data_do_inicio'));
+    expect(await command(['--url', gateway.url, '--key', 'x', '--document', file])).toMatchObject({
+      code: 2,
+      errors: expect.stringContaining('x-filter of data_inicio_gte: the records have no property data_do_inicio'),
+    });
   });
 
   test('compares what x-filter says, and says which filter nothing describes', async () => {

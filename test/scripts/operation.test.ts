@@ -295,6 +295,8 @@ describe('what it writes', () => {
     const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: 'wms_demo_aurora', seed: 7, runs: 1 };
     const report = await runContract({ ...options, demo: true, readOnly: false, timeoutMs: 20_000 });
     expect(failuresOf(report)).toEqual([]);
+    // And not by a change of a record of the demo data.
+    expect(new Set(report.created.map(({ by }) => by))).toEqual(new Set(['POST /rolhas']));
   });
 
   test('serves a whole resource', async () => {
@@ -443,7 +445,10 @@ dia: '2024-01-06'
 preco: 500
 `,
     ],
-    'an example of a deletion that a reference refuses at the commit': ['delete cascas', '\ninUse:'],
+    'an example of a deletion that a reference refuses at the commit, and one of another row': [
+      'delete cascas',
+      ...['\ninUse:', 'deleted: { value: ae000000-0000-4000-8000-000000000004 }'],
+    ],
     'the comments of columns, and the columns that a trigger sets as generated': [
       'update cascas',
       "description: 'Steps: those'",
@@ -616,6 +621,9 @@ as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo;
         'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora\n',
     });
     shared.securitySchemes.apiKey['x-example'] = 'wms_demo_aurora';
+    // The other files that a document refers to are read too.
+    writeFileSync(join(folder, 'error.yaml'), stringify(shared.schemas.Error));
+    shared.schemas.Error = { $ref: 'error.yaml' };
     succeed(await add(stringify({ ...petstore, components: shared })));
     const written = readDocument(other);
     expect(written.paths[path]?.get).toMatchObject({ operationId: 'contarGavetas', tags: ['Academias'] });
