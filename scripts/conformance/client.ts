@@ -147,7 +147,7 @@ export class Client {
     const { id } = (body ?? {}) as { id?: Json };
     if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
     // A change names its record in the path.
-    else if (['string', 'number'].includes(typeof id) && !path.endsWith(`/${id}`)) {
+    else if (['string', 'number'].includes(typeof id) && !path.split('/').includes(`${id}`)) {
       this.#created.set(`${id}`, `${method} ${path}`);
     }
   }

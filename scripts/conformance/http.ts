@@ -73,11 +73,11 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
     yield check('gives the same in any encoding', async () => {
       for (let tries = 1; ; tries++) {
         const encoded = withHeader(valid, 'Accept-Encoding', 'gzip, br');
-        const [expected, got] = [await client.send(valid), await client.send(encoded)] as [Answer, Answer];
-        const [expectedText, gotText] = [expected, got].map(describeAnswer) as [string, string];
-        // Others may have added records meanwhile, or changed some.
-        if (gotText === expectedText || isBeginning(expected.body, got.body)) return;
-        if (tries === MAX_TRIES) throw new Mismatch(encoded, expectedText, gotText);
+        const [before, got, after] = [await client.send(valid), await client.send(encoded), await client.send(valid)];
+        const [expected = '', found = ''] = [before, got].map(describeAnswer);
+        // Others may have added records meanwhile.
+        if (found === expected || (isBeginning(before?.body, got?.body) && isBeginning(got?.body, after?.body))) return;
+        if (tries === MAX_TRIES) throw new Mismatch(encoded, expected, found);
       }
     });
   }

@@ -197,7 +197,8 @@ function toFilter(input: Input, properties: readonly string[]): Filter {
   const match = MATCHES.find((one) => one === wanted);
   const text = `x-filter of ${input.name}: match is ${MATCHES.join(' or ')}, and not ${wanted}`;
   if (!match) throw new DocumentError([{ text }]);
-  if (input['x-filter']?.property !== undefined && !properties.includes(property)) {
+  const isKnown = properties.length === 0 || properties.includes(property) || match === 'none';
+  if (input['x-filter']?.property !== undefined && !isKnown) {
     throw new DocumentError([{ text: `x-filter of ${input.name}: the records have no property ${property}` }]);
   }
   return { ...input, property, match: properties.includes(property) ? match : 'none' };

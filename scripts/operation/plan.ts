@@ -119,7 +119,8 @@ async function chooseSamples(
   const [changed] = free;
   const referred = rows.find(({ used }) => used.some((name) => name !== null))?.row;
   const own = table.columns.filter(({ reference }) => reference?.table === `private.${table.name}`);
-  const isNeeded = (row: Row) => own.some(({ name }) => row[name] === referred?.id);
+  const referring = all.filter((row) => own.some(({ name }) => row[name] === referred?.id));
+  const isNeeded = (row: Row) => referring.length === 1 && row === referring[0];
   const deleted = free.findLast(
     ({ row, used }) => row !== changed?.row && used.every((name) => name === null) && !isNeeded(row),
   );

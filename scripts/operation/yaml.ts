@@ -2,7 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { isCollection, parseDocument, stringify } from 'yaml';
-import { readDocument } from '../../src/openapi/document.ts';
+import { parseText, readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
@@ -74,11 +74,13 @@ export type Document = {
   readonly key: string;
 };
 
-/** Reads a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
+/**
+ * Reads the parts of a document that its main file has. Throws RefusedError if it lacks what every operation refers to, or a key for
+ * the examples.
+ */
 export function readParts({ file, text }: Source): Document {
-  const document = readDocument(file, text);
-  const { openapi, paths, tags = [], components } = document;
-  const { schemas = {}, responses = {}, headers = {} } = components ?? {};
+  const { openapi, paths, tags = [], components } = parseText(text, file) as Partial<Document>;
+  const { schemas = {}, responses = {}, headers = {} } = components ?? ({} as Partial<Document['components']>);
   const found: Document['components'] = { schemas, responses, headers };
   const needed = { responses: Object.keys(RESPONSES), headers: [...HEADERS, REPLAYED], schemas: ['Error'] };
   const lacking = Object.entries(needed).flatMap(([kind, names]) => {
@@ -90,13 +92,13 @@ export function readParts({ file, text }: Source): Document {
       `every operation refers to components that the document lacks: ${lacking.join('; ')}: copy them, and what they refer to, from the openapi.yaml that comes with the gateway`,
     );
   }
-  const key = findKeyScheme(document)?.['x-example'];
+  const key = findKeyScheme(readDocument(file, text))?.['x-example'];
   if (key === undefined) {
     throw new RefusedError(
       'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
     );
   }
-  return { openapi, paths: paths as Document['paths'], tags, components: found, key };
+  return { openapi: openapi ?? '', paths: paths ?? {}, tags, components: found, key };
 }
 
 type Content = { readonly schema: Node; readonly examples: Node | undefined };
@@ -157,7 +159,7 @@ export function addOperation({ file, text }: Source, draft: Draft): string {
 /** Inserts an entry at the end of a collection. */
 function insert(text: string, place: readonly string[], entry: string): string {
   const node = parseDocument(text).getIn(place, true);
-  if (!isCollection(node) || node.flow || !node.range) {
+  if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
     throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
   }
   const [start, end] = node.range;

@@ -167,15 +167,20 @@ function quote(title: string): string {
   return JSON.stringify(title.slice(0, MAX_TITLE));
 }
 
-/** Converts a text to Postgres's spelling; returns one that it does not recognize unchanged, for checkValue. */
-export function toValue(text: string, { name, type, refers_to }: Column): string {
-  if (refers_to || name === 'email') return text.trim();
-  return findKind(type)?.write(text.trim(), type) ?? text;
+/** Whether the texts of a line were exported, with an id: their blanks are in the store too. */
+export function isExported(texts: readonly string[], headers: readonly Header[]): boolean {
+  return headers.some(({ column }, index) => column?.name === 'id' && (texts[index] ?? '').trim() !== '');
 }
 
-/** Validates a value, with the API's messages; undefined if it is valid. `mayBeBlank` allows a blank required text. */
-export function checkValue(value: string, column: Column, mayBeBlank = false): Message | undefined {
-  const { name, type, required, max_length: maxLength, refers_to } = column;
+/** Converts a text to Postgres's spelling; returns one that it does not recognize for checkValue. Only `exact` keeps blanks around it. */
+export function toValue(text: string, { name, type, refers_to }: Column, exact = false): string {
+  if (refers_to || name === 'email') return text.trim();
+  return findKind(type)?.write(text.trim(), type) ?? (exact ? text : text.trim());
+}
+
+/** Validates a value, with the API's messages; undefined if it is valid. */
+export function checkValue(value: string, column: Column): Message | undefined {
+  const { name, type, max_length: maxLength, refers_to } = column;
   const problem = /^jsonb?$/.test(type) ? findJsonProblem(value) : findProblem(value);
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
@@ -184,10 +189,8 @@ export function checkValue(value: string, column: Column, mayBeBlank = false): M
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;
-  if (isLong) {
-    return describeKeyword('maxLength', { limit: maxLength }, `must NOT have more than ${maxLength} characters`);
-  }
-  return required && !mayBeBlank && !/[^\s\x85]/.test(value) ? 'must not be blank' : undefined;
+  if (!isLong) return undefined;
+  return describeKeyword('maxLength', { limit: maxLength }, `must NOT have more than ${maxLength} characters`);
 }
 
 /** Postgres rounds a number to the decimals of its column, without a word. */

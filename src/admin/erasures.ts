@@ -32,10 +32,15 @@ export function readErasures(db: Database): Promise<Erasure[]> {
   return queryRows(db, 'select tenant, student, erased_at from private.erasures order by erased_at, tenant, student');
 }
 
-/** Those that the store does not have: a student whose erasure it has was there again when it was backed up. */
-export async function findNew(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
-  const known = new Set((await readErasures(db)).map((erasure) => JSON.stringify(erasure)));
-  return erasures.filter((erasure) => !erasure.student || !known.has(JSON.stringify(erasure)));
+/** Those of tenants, and of students whose erasure the store does not have: it may have been backed up after their return. */
+export function findNew(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
+  const sql = `
+    select e.tenant, e.student, e.erased_at
+      from jsonb_populate_recordset(null::private.erasures, $1) e
+     where not exists (
+       select from private.erasures k where k.tenant = e.tenant and k.student = e.student and k.erased_at >= e.erased_at
+     )`;
+  return queryRows(db, sql, [JSON.stringify(erasures)]);
 }
 
 /** Erases again whoever has come back, and returns them. Records all erasures. */

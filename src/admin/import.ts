@@ -7,7 +7,7 @@ import { buffer } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toFile, toNewPath, toPath } from './arguments.ts';
-import { type Header, PROBLEMS, readTitles, toValue } from './columns.ts';
+import { type Header, isExported, PROBLEMS, readTitles, toValue } from './columns.ts';
 import { type CsvRecord, decode, findDelimiter, readRecords, requireSize, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
@@ -232,12 +232,11 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
 
 function toPreview(file: string, headers: readonly Header[], records: readonly CsvRecord[]): Preview {
   const columns = headers.map(({ title, column }, index) => {
-    const texts = records.map(({ cells }) => cells[index] ?? '');
-    return {
-      title,
-      column: column?.name ?? null,
-      values: texts.map((text) => (column ? toValue(text, column) : text)),
+    const toShown = ({ cells }: CsvRecord) => {
+      const text = cells[index] ?? '';
+      return column ? toValue(text, column, isExported(cells, headers)) : text;
     };
+    return { title, column: column?.name ?? null, values: records.map(toShown) };
   });
   return { file, lines: records.map(({ line }) => line), columns };
 }

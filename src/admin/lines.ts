@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import { messages } from '../api/messages.ts';
 import type { Message } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
-import { checkValue, type Header, inZone, toValue } from './columns.ts';
+import { checkValue, type Header, inZone, isExported, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { findIds, idAnd, type OfTenant, requireId, type Table } from './tables.ts';
@@ -73,18 +73,16 @@ export function createWriter(
 
   function read(number: number, texts: readonly string[]): Line {
     const line: Line = { line: number, texts, fields: {}, bad: [] };
-    // A line with an id was exported: its blanks are in the store too, and valid.
-    const isExported = headers.some(({ column }, index) => column?.name === 'id' && texts[index]?.trim());
+    const exact = isExported(texts, headers);
     for (const [index, { column }] of headers.entries()) {
       if (!column) continue;
       const { name, type, required, takes_null: takesNull } = column;
-      const text = texts[index] ?? '';
-      const value = toValue(isExported ? text : text.trim(), column);
-      const problem = value === '' ? undefined : checkValue(value, column, isExported === true);
+      const value = toValue(texts[index] ?? '', column, exact);
+      const problem = value === '' ? undefined : checkValue(value, column);
       if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;
-      else if (required && isExported && type === 'text') line.fields[name] = '';
+      else if (required && exact && type === 'text') line.fields[name] = '';
       else if (required || (clears && !takesNull)) addProblem(line, name, messages.isRequired);
       else if (clears) line.fields[name] = null;
     }

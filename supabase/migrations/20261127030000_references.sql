@@ -99,7 +99,8 @@ declare
   v_is_kept boolean;
 begin
   perform private.require_student(p_tenant_id, p_aluno_id);
-  -- An import may have brought the student back: a restore repeats an erasure that its backup does not have.
+  -- An import may have brought the student back since an earlier erasure. Only by its time a restore can tell whether its backup is
+  -- of before or after the last one.
   insert into private.erasures (tenant, student, erased_at)
   values (p_tenant_id, p_aluno_id, v_now)
   on conflict (tenant, student) do update set erased_at = excluded.erased_at;
@@ -177,12 +178,14 @@ set search_path = pg_catalog, pg_temp
 as $$
 declare
   v_erasure private.erasures;
+  v_erased_at timestamptz;
 begin
   for v_erasure in select e.* from jsonb_populate_recordset(null::private.erasures, p_erasures) e loop
     -- Also where nothing came back: the next list has to be as long as this one.
-    insert into private.erasures (tenant, student, erased_at)
+    insert into private.erasures as k (tenant, student, erased_at)
     values (v_erasure.tenant, v_erasure.student, v_erasure.erased_at)
-    on conflict do nothing;
+    on conflict (tenant, student) do update set erased_at = greatest(k.erased_at, excluded.erased_at)
+    returning k.erased_at into v_erased_at;
     if v_erasure.student is null then
       continue when not exists (select from private.tenants t where t.id = v_erasure.tenant);
       perform private.delete_tenant(v_erasure.tenant);
@@ -200,6 +203,10 @@ begin
             message = format('student %s of tenant %s cannot be erased: %s', v_erasure.student, v_erasure.tenant, sqlerrm),
             hint = 'Nothing of the list was erased. Change what keeps the student, and repeat the list.';
       end;
+      -- A repetition is no later erasure.
+      update private.erasures k
+         set erased_at = v_erased_at
+       where k.tenant = v_erasure.tenant and k.student = v_erasure.student;
     end if;
     return next v_erasure;
   end loop;

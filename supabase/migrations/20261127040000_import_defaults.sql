@@ -1,8 +1,8 @@
 -- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty. And an import no longer alters the
--- indexes of searches: until its end, that locked all creations and most lists of every tenant out. A text that is no value of its
--- column's type is told with the column.
+-- indexes of searches: until its end, that locked all creations and most lists of every tenant out. Its messages name the column whose
+-- type cannot read a text.
 
--- Postgres does not name the column whose type a text is no value of.
+-- Postgres does not name that column.
 create function private.find_unreadable(p_table regclass, p_fields jsonb)
 returns text
 language plpgsql
@@ -46,7 +46,6 @@ declare
   v_line jsonb;
   v_message text;
   v_constraint text;
-  v_unreadable text;
   v_rule record;
 begin
   perform private.require_tenant(p_tenant_id);
@@ -112,7 +111,6 @@ begin
     exception
       when integrity_constraint_violation or data_exception then
         get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
-        v_unreadable := private.find_unreadable(p_table, v_line -> 'fields');
         select a.attname::text as field,
                case
                  when k.contype = 'c' then 'must satisfy ' || pg_get_expr(k.conbin, k.conrelid)
@@ -125,7 +123,7 @@ begin
          where k.conrelid = p_table and k.conname = v_constraint
          order by a.attnum
          limit 1;
-        return query select (v_line ->> 'line')::integer, coalesce(v_rule.field, v_unreadable), coalesce(v_rule.message, v_message);
+        return query select (v_line ->> 'line')::integer, coalesce(v_rule.field, private.find_unreadable(p_table, v_line -> 'fields')), coalesce(v_rule.message, v_message);
     end;
   end loop;
 end;

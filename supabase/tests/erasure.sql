@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(27);
+select plan(28);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -86,6 +86,14 @@ select throws_ok(
   $$ select private.erase_student('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001') $$,
   'P0002', 'the tenant has no student e3000000-0000-4000-8000-000000000001',
   'a student is erased once'
+);
+select private.repeat_erasures(jsonb_build_array(jsonb_build_object(
+  'tenant', 'e0000000-0000-4000-8000-000000000001', 'student', 'e3000000-0000-4000-8000-000000000001', 'erased_at', t.erased_at
+))) from (values ('2001-01-01'), ('2100-01-01'), ('2002-01-01')) as t (erased_at);
+select results_eq(
+  $$ select e.erased_at from private.erasures e where e.student = 'e3000000-0000-4000-8000-000000000001' $$,
+  $$ values (timestamptz '2100-01-01') $$,
+  'and recorded with the time of the last erasure, whichever list was repeated'
 );
 select throws_ok(
   $$ select private.student_data('e0000000-0000-4000-8000-000000000001', 'e3000000-0000-4000-8000-000000000001') $$,

@@ -92,7 +92,7 @@ test.each([
   ['numeric', '1234.567,8', '1234.567,8'],
   ['integer', '1,2,3', '1,2,3'],
   ['double precision', '1e+20', '1e+20'],
-  ['text', ' 1,5 ', ' 1,5 '],
+  ['text', ' 1,5 ', '1,5'],
   ['numeric(10,2)[]', '{1.50,2.00}', '{1.50,2.00}'],
 ])('a value of type %s may be written %j', (type, text, value) => {
   expect(toValue(text, column('x', type))).toBe(value);

@@ -112,7 +112,7 @@ test('a message that the document has too has its words', async () => {
     'x-translations': { 'pt-BR': Record<string, string> };
   };
   const common = Object.entries(translations['pt-BR']).filter(([english]) => own.has(english));
-  expect(common.map(([english]) => english)).toContain('must not be blank');
+  expect(common.map(([english]) => english)).toContain('must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY');
   expect(common.filter(([english, portuguese]) => own.get(english) !== portuguese)).toEqual([]);
 });
 

@@ -12,7 +12,7 @@ import { openService } from '../../src/service.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { KEYS } from '../helpers/api.ts';
-import { startFaultProxy } from '../helpers/fault-proxy.ts';
+import { startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import { compileOnce, createTestLog, openTestStore, startConfigured, startOwnGateway } from '../helpers/gateway.ts';
 import { createDatabase, loginUrl } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
@@ -240,8 +240,7 @@ test('a gateway is not ready, and healthy, while its store refuses connections o
   const deadlineMs = 2_000;
   const database = await createDatabase();
   onTestFinished(() => database.drop());
-  const { hostname: host, port } = new URL(database.adminUrl);
-  const proxy = await startFaultProxy({ host, port: Number(port) });
+  const proxy = await startFaultProxy(toAddress(database.adminUrl));
   onTestFinished(proxy.close);
   const url = Object.assign(new URL(loginUrl(database.adminUrl, 'gateway_test')), { port: String(proxy.port) });
   const gateway = await startConfigured({ DATABASE_URL: url.href, DEADLINE_MS: String(deadlineMs) });

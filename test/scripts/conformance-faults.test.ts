@@ -297,6 +297,7 @@ const OF_LIST: Faults = {
     'an encoded answer without its last record': [
       encoded(({ body }) => ({ text: '[]', body: (body as Json[]).slice(0, -1) })),
     ],
+    'an encoded answer with a record too many': [encoded(({ body }) => withBody([...(body as Json[]), { id: 'x' }]))],
   },
   'declares the language of its messages': {
     'another language': [headers(() => ({ 'content-language': 'en' })), { got: 'en' }],
