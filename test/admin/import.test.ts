@@ -186,7 +186,7 @@ const SHEET = [
   'Nome completo;E-mail;Data de Nascimento;Telefone celular;Situação;Mensalidade;;',
   'Ana Prado; ana@x.example ;1/5/1985;11 98888-0001;Ativo;R$ 1.234,56;;',
   ';;;;;;;',
-  'Rui Luz;rui@x.example;31/12/1990 00:00:00;;Não;R$ 99,90;;',
+  'Rui Luz ;rui@x.example;31/12/1990 00:00:00;;Não;R$ 99,90;;',
   'Bia Sá;bia@x.example;;;VERDADEIRO;;;',
 ].join('\r\n');
 
