@@ -29,7 +29,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
   }
   if (body && !body.fields) {
     const { requestBody: whole = body.schema.default as Json | undefined } = request;
-    if (whole !== undefined) args[BODY_ARGUMENT] = toJson(whole, request.texts?.get('body'));
+    if (whole !== undefined) args[BODY_ARGUMENT] = toArgument(whole, 'json', request.texts?.get('body'));
   }
   return {
     function: operation.function,
@@ -42,16 +42,12 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
 /** Converts a value to an argument. JSON keeps its text and a number its digits, if the text is known. */
 function toArgument(value: Json, form: Form, text?: string): Argument {
   if (value === null) return null;
-  if (form === 'json') return toJson(value, text);
+  if (form === 'json') return { json: toPlainIntegers(text ?? JSON.stringify(value)) };
   // Postgres reads bytes as hexadecimal digits.
   if (form === 'bytes') return `\\x${Buffer.from(String(value), 'base64').toString('hex')}`;
   if (typeof value === 'number' && text !== undefined) return toExact(value, text);
   if (form === 'array' && text !== undefined && isListOfNumbers(value)) return readNumbers(value, text);
   return value as Argument;
-}
-
-function toJson(value: Json, text = JSON.stringify(value)): Argument {
-  return { json: toPlainIntegers(text) };
 }
 
 /** Returns a number, or its text if JavaScript cannot hold all of its digits. */
@@ -64,9 +60,9 @@ function isListOfNumbers(value: Json): value is readonly (number | null)[] {
   return Array.isArray(value) && value.every((item) => typeof item === 'number' || item === null);
 }
 
-/** Reads the numbers of a JSON array that contains only numbers and null. */
+/** Reads the numbers of a JSON array that contains only numbers and null; a model may have written them as strings. */
 function readNumbers(values: readonly (number | null)[], text: string): readonly Json[] {
-  const items = text.match(/[^\s,[\]]+/g) ?? [];
+  const items = text.match(/[^\s,"[\]]+/g) ?? [];
   return values.map((value, index) => (value === null ? null : toExact(value, items[index] ?? String(value))));
 }
 

@@ -103,7 +103,12 @@ function toTyped(
   text: string | undefined,
 ): readonly [Json, string | undefined] {
   const isJson = typeof value === 'string' && !types.includes('string') && /^\s*[[{]/.test(value);
-  if (!isJson) return [toScalar(value, types, text), typeof value === 'string' ? value : text];
+  if (!isJson) {
+    const typed = toScalar(value, types, text);
+    if (typeof typed === typeof value) return [typed, text];
+    // Only a string that was converted is JSON itself: others could have anything in them.
+    return [typed, typeof value === 'string' ? value : JSON.stringify(typed)];
+  }
   try {
     const { value: parsed, problems } = readJsonText(value, false);
     const [found] = problems.values();

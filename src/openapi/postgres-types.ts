@@ -141,6 +141,8 @@ export function adviseOn(schema: Schema, { type, labels }: Type): string {
   if (scalarOf(schema) === 'integer' && type === 'numeric') return ', which may have decimals: return ::bigint';
   if (schema.format === 'int32' && type === 'bigint')
     return ', which is larger: declare no format, or return ::integer';
+  if (JSONS.includes(type) && scalarOf(schema))
+    return ': return the value as a type of its own, such as ::integer or ::text';
   if (type.startsWith('record')) return ', which is written as an object: return jsonb';
   if (type === 'bytea') {
     // Postgres breaks the line after every 76 characters, and RFC 4648 (3.1) forbids line feeds.

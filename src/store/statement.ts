@@ -87,7 +87,7 @@ function writeText(
   const application = `(select pg_catalog.set_config('application_name', $${argNames.length + 1}, true)) is not null`;
   const conditions = [...(hasApplication ? [application] : []), ...toConditions(format, name)];
   const where = conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
-  return `select ${toColumns(format, result, answerLimit)}${where}${format === 'nothing' ? ' having count(*) > 0' : ''}`;
+  return `select ${toColumns(format, result, where, answerLimit)}`;
 }
 
 /** The conditions under which a row is a record. */
@@ -100,18 +100,23 @@ function toConditions(format: Format, name: string): string[] {
   return [`(not r.* is null or (${isSet}))`];
 }
 
-function toColumns(format: Format, result: string, answerLimit: number): string {
+/** What is selected, from the function's result under a condition. */
+function toColumns(format: Format, result: string, where: string, answerLimit: number): string {
+  // Not larger than the limit, and computed once: Postgres would otherwise write each JSON a second time for its length.
+  const toOne = (json: string, from: string) => `
+    case when octet_length(o.json) > ${answerLimit} then null else o.json end as json, 1 as count, ${REPLAYED}
+    from (select ${json}::text as json from ${from}${where} offset 0) o`;
   switch (format) {
     case 'columns':
-      return `* from ${result}`;
+      return `* from ${result}${where}`;
     case 'nothing':
-      return `'' as json, count(*)::integer as count, ${REPLAYED} from ${result}`;
+      return `'' as json, count(*)::integer as count, ${REPLAYED} from ${result}${where} having count(*) > 0`;
     case 'value':
-      return `to_json(r.value)::text as json, 1 as count, ${REPLAYED} from ${result} as r (value)`;
+      return toOne('to_json(r.value)', `${result} as r (value)`);
     case 'row':
       // With a subquery, because the row of a function with one column would be that column's value; with an asterisk, because
       // `r` alone would be a column of that name.
-      return `row_to_json(r.*)::text as json, 1 as count, ${REPLAYED} from (select * from ${result}) r`;
+      return toOne('row_to_json(r.*)', `(select * from ${result}) r`);
     case 'values':
     case 'rows': {
       // The value of a function that returns no table is a column with the name of the alias, which no other column may have.
@@ -121,7 +126,7 @@ function toColumns(format: Format, result: string, answerLimit: number): string 
       // Postgres computes an aggregate once, even if it stands twice.
       const isTooLarge = `octet_length(${rows}) > ${answerLimit - '[]'.length}`;
       const json = `case when ${isTooLarge} then null else '[' || ${rows} || ']' end`;
-      return `${json} as json, count(*)::integer as count, ${REPLAYED} from (select * from ${result} "${WHOLE}") r`;
+      return `${json} as json, count(*)::integer as count, ${REPLAYED} from (select * from ${result} "${WHOLE}") r${where}`;
     }
   }
 }

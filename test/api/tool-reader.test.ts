@@ -1,15 +1,63 @@
 import { expect, test } from 'vitest';
+import { toCall } from '../../src/api/call.ts';
 import { messages } from '../../src/api/messages.ts';
 import { createToolReader } from '../../src/api/tool-reader.ts';
+import { compile } from '../../src/openapi/compile.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
+import type { Argument, JsonObject } from '../../src/store/store.ts';
+import { document, documentOf, jsonBody } from '../helpers/api.ts';
+
+const SECURITY = { securitySchemes: document.components?.securitySchemes ?? {} };
+
+/** Reads a tool call. */
+async function read(operation: Operation, args: JsonObject) {
+  const texts = new Map(Object.entries(args).map(([name, value]) => [name, JSON.stringify(value)]));
+  const reader = createToolReader({ operation, args, texts });
+  const request = reader.read({ method: '', url: '', headers: {} });
+  await reader.takeInputs(
+    { method: '', url: '', headers: {}, readBody: async () => new Uint8Array() },
+    operation,
+    request,
+  );
+  return request;
+}
 
 test('an array in a text with 50,000 levels is refused on its name', async () => {
   const input = { in: 'query', name: 'ids', argument: 'p_ids', form: 'array', type: 'integer' };
   const operation = { inputs: [input], path: '/a' } as unknown as Operation;
   const ids = '['.repeat(50_000) + ']'.repeat(50_000);
-  const reader = createToolReader({ operation, args: { ids }, texts: new Map() });
-  const request = reader.read({ method: '', url: '', headers: {} });
-  const incoming = { method: '', url: '', headers: {}, readBody: async () => new Uint8Array() };
-  await reader.takeInputs(incoming, operation, request);
+  const request = await read(operation, { ids });
   expect(request.problems).toEqual(new Map([['ids', [messages.isTooDeep]]]));
+});
+
+const ANY = { oneOf: [{ type: 'string' }, { type: 'number' }, { type: 'object' }] };
+const OTHER = '1,"p_other":true';
+
+test.each<[object, JsonObject[string], string]>([
+  [ANY, 'azul', '"azul"'],
+  [ANY, '10', '"10"'],
+  [ANY, OTHER, JSON.stringify(OTHER)],
+  [ANY, 1.5, '1.5'],
+  [{}, OTHER, JSON.stringify(OTHER)],
+  [{ type: ['string', 'object'] }, 10, '"10"'],
+  [{ type: ['number', 'object'] }, '10', '10'],
+  [{ type: 'object' }, '{"a": 1}', '{"a": 1}'],
+])('a JSON argument of %j is, of %j, %s', async (schema, value, json) => {
+  const fields = { type: 'object', additionalProperties: false, properties: { p_v: schema } };
+  const compileBody = async (body: object) => {
+    const { operations } = await compile({ ...documentOf(jsonBody(body)), openapi: '3.1.0', components: SECURITY });
+    return [...operations.values()][0] as Operation;
+  };
+  const argsOf = async (operation: Operation, args: JsonObject): Promise<Readonly<Record<string, Argument>>> =>
+    toCall(operation, await read(operation, args)).args;
+  expect((await argsOf(await compileBody(fields), { p_v: value })).p_v).toEqual({ json });
+  expect((await argsOf(await compileBody(schema), { body: value })).p_body).toEqual({ json });
+});
+
+test('numbers of a list may be strings, with all digits', async () => {
+  const schema = { type: 'array', items: { type: 'number' } };
+  const { operations } = await compile(documentOf({ parameters: [{ name: 'v', in: 'query', schema }] }, '/um', 'get'));
+  const operation = [...operations.values()][0] as Operation;
+  const { args } = toCall(operation, await read(operation, { v: ['1.5', '12345678901234567.89', 2] }));
+  expect(args.p_v).toEqual([1.5, '12345678901234567.89', 2]);
 });

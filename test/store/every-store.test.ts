@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import type { Result, Store } from '../../src/store/store.ts';
+import { KEYS } from '../helpers/api.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
 import { openTestStore } from '../helpers/gateway.ts';
 
@@ -8,10 +9,18 @@ import { openTestStore } from '../helpers/gateway.ts';
 const never = new AbortController().signal;
 /** More than the demo data's students take, and less than its workouts. */
 const ANSWER_LIMIT = 80_000;
+const large = (result: string, value: string) => `
+  create function public.${result.startsWith('table') ? 'linha' : 'valor'}(p_api_key text, p_size integer) returns ${result}
+  language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+  as $$ begin perform private.verify_key(p_api_key, 'valor'); ${value} end; $$;
+  select private.publish('public.${result.startsWith('table') ? 'linha' : 'valor'}');`;
+const LARGE =
+  large('jsonb', `return to_jsonb(repeat('x', p_size));`) +
+  large('table (texto text) rows 1', `return query select repeat('x', p_size);`);
 let store: Store;
 
 beforeAll(async () => {
-  store = await openTestStore({ answerLimit: ANSWER_LIMIT });
+  store = await openTestStore({ answerLimit: ANSWER_LIMIT, sql: LARGE });
 });
 
 afterAll(() => store.close());
@@ -79,6 +88,16 @@ describe('a failure', () => {
     expect(results).toMatchObject([{ failure: {} }, { count: 1 }, { failure: {} }, { count: 2 }]);
     const few = { ...workouts, args: { ...workouts.args, p_limit: 100 } };
     expect(jsonOf(await store.call(few, never))).toHaveLength(100);
+  });
+
+  test.each([
+    ['valor', 'value'],
+    ['linha', 'row'],
+  ] as const)('for a %s of more bytes than the limit is the same', async (name, returns) => {
+    const ask = (p_size: number) =>
+      store.call({ ...listCall({ p_size }), function: name, args: { p_api_key: KEYS.aurora, p_size }, returns }, never);
+    expect(await ask(ANSWER_LIMIT)).toMatchObject({ failure: { kind: 'answerTooLarge' } });
+    expect(JSON.stringify(jsonOf(await ask(1_000)))).toHaveLength(returns === 'row' ? 1_012 : 1_002);
   });
 
   test('for a signal that has aborted comes without a call', async () => {

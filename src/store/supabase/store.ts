@@ -258,7 +258,8 @@ function toHeaders(key: string): Record<string, string> {
 
 function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
   if (error) return { failure: toFailureOf(error, status) };
-  const result = status === 200 || status === 204 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
+  // A function may set the status. supabase-js takes an empty 404 for a success.
+  const result = status < 300 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
   if (result) return result;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
@@ -266,6 +267,10 @@ function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
 /** A network failure has an empty code, a proxy's error page has none; errors of PostgREST and Postgres always have one. */
 function toFailureOf(error: NonNullable<RpcAnswer['error']>, status: number): ReturnType<typeof toFailure> {
   const { code, message, details, hint } = error;
+  // PostgREST sends the message of a raised status in a line of HTTP.
+  if (/HTTP\/1\.1 protocol/.test(message ?? '')) {
+    return { kind: 'storeError', cause: `${message}: a message that SQL raises must not have a line break` };
+  }
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
   const text = message || `it answers with status ${status}`;
   return toFailure({ code, message: text, detail: details ?? undefined, hint: hint ?? undefined });
