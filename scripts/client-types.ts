@@ -7,8 +7,10 @@ import type { OpenAPIV3 } from 'openapi-types';
 import openapiTypescript, { astToString, COMMENT_HEADER } from 'openapi-typescript';
 import type { Separators } from '../client/src/client.ts';
 import { type CompiledDocument, compileFile } from '../src/openapi/compile.ts';
-import { createConverter, readTags, toSchemaReference } from '../src/openapi/schema.ts';
+import { createConverter, isMarked, readTags, toSchemaReference } from '../src/openapi/schema.ts';
 import { visit } from '../src/openapi/structure.ts';
+
+const MARKERS = ['readOnly', 'writeOnly'] as const;
 
 /** Generates the module of a document. */
 export async function writeClientTypes(file: string): Promise<string> {
@@ -28,7 +30,8 @@ export const separators: Record<string, Record<string, "," | " " | "|">> = ${sep
 
 /**
  * The document as openapi-typescript reads it: discriminators with a mapping to references, and none of schemas that have their
- * values themselves, for which it would take their names; no extensions beside responses, which it takes for responses.
+ * values themselves, for which it would take their names; no extensions beside responses, which it takes for responses; and `readOnly`
+ * and `writeOnly` at the properties themselves.
  */
 function toTypable(source: OpenAPIV3.Document): OpenAPIV3.Document {
   const document = structuredClone(source);
@@ -36,6 +39,12 @@ function toTypable(source: OpenAPIV3.Document): OpenAPIV3.Document {
   visit(document, (kind, node) => {
     const { responses = {} } = (kind === 'operation' ? node : {}) as OpenAPIV3.OperationObject;
     for (const name of Object.keys(responses)) if (name.startsWith('x-')) delete responses[name];
+    const { properties = {} } = (kind === 'schema' ? node : {}) as OpenAPIV3.SchemaObject;
+    for (const [name, property] of Object.entries(properties)) {
+      const markers = MARKERS.filter((marker) => !(marker in property) && isMarked(source, property, marker));
+      const marked = Object.fromEntries(markers.map((marker) => [marker, true]));
+      if (markers.length > 0) properties[name] = { allOf: [property], ...marked };
+    }
     const { discriminator, anyOf = [], oneOf = anyOf } = node as OpenAPIV3.SchemaObject;
     if (kind !== 'schema' || !discriminator) return;
     const isTagged = (choice: object) => readTags(convert(choice), discriminator.propertyName).length > 0;

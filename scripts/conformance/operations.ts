@@ -28,7 +28,7 @@ export type Input = Described &
     readonly required: boolean;
     /** It is the whole body, which is not an object. */
     readonly isWhole?: boolean;
-    /** The first example of a path parameter. */
+    /** The first example of a required input. */
     readonly example: Json | undefined;
     /** `x-rule`: the database may refuse values that the schema allows. */
     readonly rule: string | undefined;
@@ -148,11 +148,12 @@ function isComposed(schema: ModelSchema): boolean {
 }
 
 function readParameter({ schema, examples = {}, required = false, 'x-rule': rule, ...source }: Parameter): Input {
-  const [example] = source.in === 'path' ? (Object.values(examples) as OpenAPIV3.ExampleObject[]) : [];
+  const [named] = Object.values(examples) as OpenAPIV3.ExampleObject[];
+  const example = (required ? (named?.value ?? source.example ?? schema.example) : undefined) as Json | undefined;
   return {
     ...source,
     ...describe(schema),
-    ...{ in: source.in as Input['in'], required, example: example?.value, rule: rule ?? schema['x-rule'] },
+    ...{ in: source.in as Input['in'], required, example, rule: rule ?? schema['x-rule'] },
   };
 }
 

@@ -4,7 +4,7 @@ import type { Json } from '../../src/store/store.ts';
 import { expectAnswer, type Setting } from './check.ts';
 import { Mismatch } from './client.ts';
 import type { Filter, ListOperation } from './operations.ts';
-import { type Assignment, type Request, toRequest } from './request.ts';
+import { type Assignment, type Request, toValidRequest } from './request.ts';
 
 export type Row = Readonly<Record<string, Json>>;
 
@@ -29,14 +29,14 @@ export type Place = {
   readonly conditions?: readonly Condition[];
 };
 
-/** Reads one page; the request has only the given parameters. */
+/** Reads one page; the request has the given parameters, and the same valid values for others that it needs. */
 export async function readPage(setting: Setting, operation: ListOperation, place: Place = {}): Promise<Page> {
   const { limit, offset, after } = operation.list;
   const assignments: Assignment[] = [...(place.conditions ?? [])];
   if (place.limit !== undefined) assignments.push({ input: limit, value: place.limit });
   if (place.offset !== undefined) assignments.push({ input: offset, value: place.offset });
   if (place.after !== undefined && after) assignments.push({ input: after, value: place.after });
-  return receivePage(setting, operation, toRequest(operation, assignments), place.limit ?? limit.schema.default);
+  return receivePage(setting, operation, toValidRequest(operation, assignments), place.limit ?? limit.schema.default);
 }
 
 export function followLink(setting: Setting, operation: ListOperation, from: Page, query: string): Promise<Page> {

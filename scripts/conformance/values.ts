@@ -101,10 +101,14 @@ function join(one: Schema, other: object): Schema {
   const { properties, required = [], ...rest } = other as Schema;
   const both = [...(one.required ?? []), ...required];
   const defined = Object.entries(rest).filter(([, value]) => value !== undefined);
+  const parts: Record<string, unknown> = { ...one.properties };
+  for (const [name, part] of Object.entries(properties ?? {})) {
+    parts[name] = name in parts && parts[name] !== part ? { allOf: [parts[name], part] } : part;
+  }
   return {
     ...one,
     ...Object.fromEntries(defined),
-    ...(one.properties || properties ? { properties: { ...one.properties, ...properties } } : {}),
+    ...(one.properties || properties ? { properties: parts } : {}),
     ...(both.length > 0 ? { required: both } : {}),
   } as Schema;
 }
@@ -116,9 +120,11 @@ function objectsOf(input: Input, schema: Schema, nesting: number): Values {
   const { properties = {}, required = [], additionalProperties, minProperties = 0, maxProperties = 3 } = schema;
   const partOf = (part: object) => validOf(input, part as Schema, nesting + 1);
   const names = Object.keys(properties).filter((name) => required.includes(name) || nesting < MAX_NESTING);
-  if (names.length === 0 || nesting > 2 * MAX_NESTING) {
-    const values = typeof additionalProperties === 'object' ? partOf(additionalProperties).some : fc.nat();
-    const limits = { minKeys: minProperties, maxKeys: Math.max(minProperties, maxProperties) };
+  const isDeep = nesting > 2 * MAX_NESTING;
+  if (names.length === 0 || isDeep) {
+    const isMap = typeof additionalProperties === 'object' && !isDeep;
+    const values = isMap ? partOf(additionalProperties).some : fc.nat();
+    const limits = { minKeys: minProperties, maxKeys: isDeep ? minProperties : Math.max(minProperties, maxProperties) };
     return { some: fc.dictionary(fc.constantFrom(...'abcdefghij'), values, limits), edges: [{}] };
   }
   const parts = names.map((name) => [name, partOf(properties[name] as Schema)] as const);
@@ -334,7 +340,7 @@ const BREAKING: Readonly<Record<string, Breaking>> = {
   enum: ({ enum: values = [] }, _, texts) => [
     'that is not one of its values',
     texts,
-    ['', ...values.flatMap(misspell)],
+    ['', ...values.flatMap(misspell)].filter((text) => !values.map(String).includes(text)),
   ],
   minimum: ({ minimum = 0 }) => [
     `less than ${minimum}`,

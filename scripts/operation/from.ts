@@ -147,7 +147,7 @@ function draftOperation(
 
 /** Maps the arguments to inputs. Throws RefusedError with all that have no schema. */
 function readInputs(document: Document, { arguments: args, name }: Found, path: string, reads: boolean): Input[] {
-  const others = args.filter((argument) => argument.name !== 'p_api_key');
+  const others = args.filter((argument) => argument.name !== document.keyArgument);
   const known = others.map(({ name: argument, type, labels, hasDefault }): Input | string => {
     const plain = argument.replace(/^p_/, '');
     if (argument === 'p_idempotency_key' && !reads) return { name: KEY, in: 'header', isRequired: false, schema: {} };

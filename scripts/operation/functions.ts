@@ -169,12 +169,12 @@ type Definition = {
 };
 
 function define(
-  { names, sentences, written }: Subject,
+  { names, sentences, written, keyArgument }: Subject,
   kind: Subject['kinds'][number],
   { parameters, result, clauses, variables = [], checks = [], body }: Definition,
 ): string {
   const { function: name } = names[kind];
-  const all = ['p_api_key text', ...parameters];
+  const all = [`${keyArgument} text`, ...parameters];
   const inLine = all.join(', ');
   const types = all.map((parameter) => parameter.replace(/^\S+ /, '').replace(/ default .*$/, ''));
   return `-- Callable with a key that has the permission: the key proves the tenant.
@@ -184,7 +184,7 @@ language plpgsql
 ${clauses.join('\n')}
 as $$
 declare
-  v_tenant constant uuid := private.verify_key(p_api_key, '${name}');
+  v_tenant constant uuid := private.verify_key(${keyArgument}, '${name}');
 ${[...variables, ...(checks.length > 0 ? ['v_constraint text;'] : [])].map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
 ${refuseViolations(checks, written)}end;
 $$;

@@ -1,6 +1,8 @@
 // The names and parts of a table's operations, in the document and in SQL.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import { findKeyScheme } from '../../src/openapi/examples.ts';
+import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Column, describeOpenTable, type Key, RefusedError, type Table } from './table.ts';
 
 export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
@@ -11,6 +13,8 @@ export type Subject = {
   readonly table: Table;
   /** The document's version of OpenAPI. */
   readonly openapi: string;
+  /** The argument of functions that receives the key. */
+  readonly keyArgument: string;
   readonly kinds: readonly Kind[];
   readonly names: Readonly<Record<Kind, { readonly operation: string; readonly function: string }>>;
   /** Descriptions of the functions. */
@@ -87,6 +91,7 @@ export function readSubject(document: OpenAPIV3.Document, found: Table, request:
   const path = `/${table.name.replaceAll('_', '-')}`;
   const subject: Subject = {
     ...{ table, openapi: document.openapi, kinds, names, noun, columns, written, order },
+    keyArgument: toArgumentName(findKeyScheme(document)?.name ?? ''),
     sentences: {
       list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
       get: `${toUpper(noun.one)} of the key's tenant`,

@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { isCollection, parseDocument, stringify } from 'yaml';
 import { parseText, readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
+import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
 import { type Column, type Key, RefusedError } from './table.ts';
 
@@ -70,8 +71,9 @@ export type Document = {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
   readonly tags: readonly { readonly name: string }[];
   readonly components: Readonly<Record<'schemas' | 'responses' | 'headers', Node>>;
-  /** The API key of the examples. */
+  /** The API key of the examples, and the argument of functions that receives a key. */
   readonly key: string;
+  readonly keyArgument: string;
 };
 
 /**
@@ -92,13 +94,21 @@ export function readParts({ file, text }: Source): Document {
       `every operation refers to components that the document lacks: ${lacking.join('; ')}: copy them, and what they refer to, from the openapi.yaml that comes with the gateway`,
     );
   }
-  const key = findKeyScheme(readDocument(file, text))?.['x-example'];
+  const scheme = findKeyScheme(readDocument(file, text));
+  const key = scheme?.['x-example'];
   if (key === undefined) {
     throw new RefusedError(
       'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
     );
   }
-  return { openapi: openapi ?? '', paths: paths ?? {}, tags, components: found, key };
+  return {
+    openapi: openapi ?? '',
+    paths: paths ?? {},
+    tags,
+    components: found,
+    key,
+    keyArgument: toArgumentName(scheme?.name ?? ''),
+  };
 }
 
 type Content = { readonly schema: Node; readonly examples: Node | undefined };

@@ -224,7 +224,8 @@ class Comparison {
     const expected = readOnly ? 'stable' : 'volatile';
     if (found.volatility !== undefined && found.volatility !== expected) {
       const does = readOnly ? 'reads' : 'writes';
-      this.#add([], `${method} ${does} tables`, `it is ${found.volatility}, and not ${expected}`);
+      const remedy = readOnly || found.volatility === 'volatile' ? '' : ': say x-read-only: true if it only reads';
+      this.#add([], `${method} ${does} tables`, `it is ${found.volatility}, and not ${expected}${remedy}`);
     }
     if (found.result === undefined || returns === 'nothing') return;
     const place = ['responses', String(status), 'content', 'application/json', 'schema'];

@@ -87,29 +87,35 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   const isPlain = !requestBody && !path.includes('{');
   const rest = requests.flatMap(Object.keys).find((name) => !named.has(name)) ?? (isPlain ? 'empty' : undefined);
   const withoutContent: Named<ResponseExample> = rest === undefined ? {} : { [rest]: { value: '' } };
-  return all.flatMap(({ status, content, examples }) =>
-    Object.entries(content || !status.startsWith('2') ? examples : withoutContent).map(([name, example]) => {
-      const override = example['x-request'] ?? {};
-      const { store, rateLimit, connection, after } = override;
-      return {
-        operationId,
-        name,
-        status: Number(status),
-        request: {
-          method: method.toUpperCase(),
-          target: toPath(operation, name, override) + toQuery(operation, name, override),
-          headers: toHeaders(operation, name, override, scheme),
-          ...toBody(operation, name, override),
-        },
-        value: example.value,
-        generated: example['x-generated'] ?? [],
-        store,
-        rateLimit,
-        connection,
-        after,
-      };
-    }),
-  );
+  const known = new Set(requests.flatMap(Object.keys));
+  const saysHow = (status: string, [name, example]: [string, ResponseExample]) =>
+    status.startsWith('2') || example['x-request'] !== undefined || known.has(name);
+  return all.flatMap(({ status, content, examples }) => {
+    const own = Object.entries(content || !status.startsWith('2') ? examples : withoutContent);
+    return own
+      .filter((one) => saysHow(status, one))
+      .map(([name, example]) => {
+        const override = example['x-request'] ?? {};
+        const { store, rateLimit, connection, after } = override;
+        return {
+          operationId,
+          name,
+          status: Number(status),
+          request: {
+            method: method.toUpperCase(),
+            target: toPath(operation, name, override) + toQuery(operation, name, override),
+            headers: toHeaders(operation, name, override, scheme),
+            ...toBody(operation, name, override),
+          },
+          value: example.value,
+          generated: example['x-generated'] ?? [],
+          store,
+          rateLimit,
+          connection,
+          after,
+        };
+      });
+  });
 }
 
 /** Whether there are examples of all that a request needs: then an `example` of a success answers it. */

@@ -362,6 +362,9 @@ class OperationReader {
 
   #readSuccess(): Pick<Operation, 'status' | 'returns' | 'optional'> {
     const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
+    for (const one of statuses) {
+      this.#checkContent(this.#responseOf(one).content ?? {}, `the response ${one}`, ['responses', one, 'content']);
+    }
     const [status] = statuses;
     if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
       this.mistake('several success statuses, or none', ['responses'], statuses.join(', ') || 'none');
@@ -370,7 +373,6 @@ class OperationReader {
     const { content } = this.#responseOf(status);
     const place = ['responses', status, 'content'];
     if (!content) return { status: Number(status), returns: 'nothing', optional: [] };
-    this.#checkContent(content, `the response ${status}`, place);
     const schema = this.#schemaOf(status);
     if (!schema) this.mistake('content without a schema', place, `the response ${status}`, ', or no content');
     const returns = toReturned(schema ?? {});
@@ -651,7 +653,7 @@ function readPage({ returns, inputs }: Operation): Page | undefined {
 }
 
 /** Derives an argument's name from a parameter's: `limit` → `p_limit`, `petId` → `p_pet_id`, `X-Api-Key` → `p_api_key`. */
-function toArgumentName(name: string): string {
+export function toArgumentName(name: string): string {
   const words = name
     .replace(/^X-/i, '')
     .normalize('NFD')

@@ -137,15 +137,8 @@ export function createConverter(
     ];
   }
 
-  /** Whether a property is hidden, by itself, by what it refers to, or by a part of an allOf. */
-  function isHidden(property: unknown, nesting = 0): boolean {
-    if (typeof property !== 'object' || property === null || nesting > MAX_NESTING) return false;
-    const { [hidden]: isOwn, allOf } = property as Source;
-    const parts = [
-      ...(isReference(property) ? [find(document, readReference(property.$ref)).node] : []),
-      ...(Array.isArray(allOf) ? allOf : []),
-    ];
-    return isOwn === true || parts.some((part) => isHidden(part, nesting + 1));
+  function isHidden(property: unknown): boolean {
+    return isMarked(document, property, hidden);
   }
 
   /** Refuses properties that are hidden on this side, and requires none of them. */
@@ -174,6 +167,17 @@ export function createConverter(
     for (const finishNext of finishing.splice(0)) finishNext();
     return schema;
   };
+}
+
+/** Whether a property is `readOnly` or `writeOnly`, by itself, by what it refers to, or by a part of an allOf. */
+export function isMarked(document: object, property: unknown, marker: 'readOnly' | 'writeOnly', nesting = 0): boolean {
+  if (typeof property !== 'object' || property === null || nesting > MAX_NESTING) return false;
+  const { [marker]: isOwn, allOf } = property as Source;
+  const parts = [
+    ...(isReference(property) ? [find(document, readReference(property.$ref)).node] : []),
+    ...(Array.isArray(allOf) ? allOf : []),
+  ];
+  return isOwn === true || parts.some((part) => isMarked(document, part, marker, nesting + 1));
 }
 
 /**
@@ -351,7 +355,8 @@ export function typesOf(schema: Schema, nesting = 0): readonly string[] {
 export function readTypes({ type, nullable, enum: values }: Schema): readonly string[] {
   const types = [type ?? values?.map(typeOf) ?? TYPES].flat() as string[];
   const all = [...new Set(types.includes('number') ? [...types, 'integer'] : types)];
-  return nullable ? [...all, 'null'] : all;
+  // An enum without null does not allow it (OpenAPI 3.0.3, "Schema Object", and JSON Schema).
+  return nullable && (values?.includes(null) ?? true) ? [...all, 'null'] : all;
 }
 
 /** The type of a JSON value. */

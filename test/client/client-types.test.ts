@@ -33,6 +33,12 @@ test.each([
     { properties: { id: { readOnly: true } } },
     /Corpo: \{[^}]*id\?: \$Read</,
   ],
+  [
+    'that is only read by what it refers to is marked',
+    object([]),
+    { properties: { id: { allOf: [{ type: 'string', readOnly: true }] } } },
+    /Corpo: \{[^}]*id\?: \$Read</,
+  ],
   ['with a default is optional in an object within', { type: 'array', items: ref }, object([]), /p_v\?: string;/],
 ])('a property %s', async (_what, body, shared, expected) => {
   expect(await typesOf(jsonBody(body), { schemas: { Corpo: shared } })).toMatch(expected);

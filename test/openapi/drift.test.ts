@@ -308,7 +308,8 @@ test('a write is volatile', async () => {
   const findings = await check(
     'alter function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) stable',
   );
-  expect(findings).toMatchObject([{ document: 'POST writes tables', database: 'it is stable, and not volatile' }]);
+  const database = 'it is stable, and not volatile: say x-read-only: true if it only reads';
+  expect(findings).toMatchObject([{ document: 'POST writes tables', database }]);
 });
 
 test.each([

@@ -36,6 +36,14 @@ test('an example without a name is not sent where the request needs what has non
   expect(readFrom({ parameters: [id], requestBody, responses })).toEqual([]);
 });
 
+test('a named example of an error is not sent unless it or the request says how', () => {
+  const named = { nada: { value: { error: 'Nada aqui' } } };
+  const responses = { 200: success, 404: { description: '', content: { 'application/json': { examples: named } } } };
+  const isSent = (parameter: object) =>
+    readFrom({ parameters: [parameter], requestBody: body, responses }).some(({ name }) => name === 'nada');
+  expect([isSent(id), isSent({ ...id, examples: { nada: { value: 'x' } } })]).toEqual([false, true]);
+});
+
 test('a named example has them too, unless it says something else', () => {
   const named = { pesado: { value: { peso: 170 } }, vazio: { 'x-request': { rawQuery: '', path: { id: 'c' } } } };
   const responses = { 200: { description: '', content: { 'application/json': { examples: named } } } };

@@ -80,6 +80,21 @@ test.each([
   });
 });
 
+test('an enum allows null only where it has it, whatever nullable says', async () => {
+  const schema = {
+    type: 'object',
+    properties: Object.fromEntries(
+      [
+        ['a', ['x']],
+        ['b', ['x', null]],
+      ].map(([name, values]) => [name, { type: 'string', nullable: true, enum: values }]),
+    ),
+  };
+  const responses = { 200: { description: 'Done', content: { 'application/json': { schema } } } };
+  const { operations } = await compile(documentOf({ responses }, '/um', 'get'));
+  expect([...operations.values()].map(({ optional }) => optional)).toEqual([['a']]);
+});
+
 /** What a document makes of a request: the call, or the failure. */
 async function read(
   source: OpenAPIV3.Document,

@@ -13,8 +13,9 @@ import type { Exchange } from '../../scripts/conformance/client.ts';
 import { createPathChecks } from '../../scripts/conformance/http.ts';
 import { isLess } from '../../scripts/conformance/lists.ts';
 import { testContract } from '../../scripts/conformance/main.ts';
-import { readContract } from '../../scripts/conformance/operations.ts';
+import { describe as describeSchema, readContract } from '../../scripts/conformance/operations.ts';
 import type { Request } from '../../scripts/conformance/request.ts';
+import { createViolations, pickValid } from '../../scripts/conformance/values.ts';
 import { toOrigin } from '../../src/http/server.ts';
 import { document, documentOf, jsonBody, KEYS, operations } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
@@ -140,6 +141,23 @@ describe('a gateway that keeps the contract', () => {
     expect(failuresOf(await run({ key: KEYS.bosque, only: ['listarAlunos'], runs: 1, intercept }))).toEqual([]);
     expect([others.length > 10, new Set(others)]).toEqual([true, new Set([201])]);
   });
+});
+
+const MAP: { type: string; additionalProperties?: object } = { type: 'object' };
+MAP.additionalProperties = { anyOf: [{ type: 'boolean' }, MAP] };
+const BASE = { type: 'object', required: ['kind'], properties: { kind: { type: 'string' } } };
+const CARD = { type: 'object', properties: { kind: { enum: ['card'] } } };
+
+test.each([
+  ['a map that contains itself', MAP],
+  ['a tag that the base of its schema has as a text', { allOf: [BASE, CARD] }],
+  ['numbers of which one is the repetition of another', { type: 'integer', enum: [1, 11, 2] }],
+])('values are made up for %s', (_what, schema) => {
+  const described = describeSchema(schema as never);
+  const input = { name: 'v', in: 'path', required: true, example: undefined, rule: undefined, ...described } as const;
+  expect(input.validate(pickValid({ ...input, in: 'body' }))).toBe(true);
+  const broken = createViolations(input).flatMap(({ edges }) => edges);
+  expect(broken.filter((value) => ['1', '11', '2'].includes(String(value)))).toEqual([]);
 });
 
 /** What a check finds in a gateway whose document has another schema of the limit, or of a field of a new student. */
@@ -405,6 +423,18 @@ describe('the command', () => {
     expect((await check('x-else: 0')).output).toContain(
       'skipped  no property has its name: say with x-filter what it compares: filters by data_inicio_gte',
     );
+  });
+
+  test('reads the pages of a list that needs another parameter', async () => {
+    const copy = structuredClone(document);
+    const { parameters } = copy.paths['/treinos']?.get ?? {};
+    const student = (parameters as OpenAPIV3.ParameterObject[]).find(({ name }) => name === 'id_aluno');
+    Object.assign(student ?? {}, { required: true });
+    const needy = await startGateway({ store: gateway.store, document: copy });
+    const report = await run({ url: needy.url, document: copy, only: ['listarTreinos'], runs: 1 });
+    await needy.close();
+    // The document's examples of this list lack the parameter.
+    expect(failuresOf(report).filter(({ name }) => !name.startsWith('answers the example'))).toEqual([]);
   });
 
   test('lets the gateway refuse `after` beside `offset` without an x-rule', async () => {

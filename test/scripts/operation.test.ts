@@ -469,6 +469,16 @@ grant select on private.pregos to gateway_functions;
     for (const text of texts) expect(output).toContain(text);
   });
 
+  test('gives the key to the argument that the header of the document names', async () => {
+    const other = join(folder, 'other-key.yaml');
+    writeFileSync(other, readFileSync(files.document, 'utf8').replace('name: X-Api-Key', 'name: X-Chave'));
+    const surroundings = { ...files, database: database.adminUrl, document: other };
+    const ran = await runInProcess((printing) =>
+      addOperations(['get', 'carimbos', '--dry-run'], { files: surroundings, ...printing }),
+    );
+    expect(succeed(ran)).toContain('create function public.obter_carimbo(p_chave text, p_id uuid)');
+  });
+
   test('grants no select that a read does not need', async () => {
     expect(succeed(await run('get', 'carimbos', '--dry-run'))).not.toContain('on private.pregos to');
   });
