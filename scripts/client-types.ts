@@ -41,7 +41,9 @@ function toTypable(source: OpenAPIV3.Document): OpenAPIV3.Document {
     for (const name of Object.keys(responses)) if (name.startsWith('x-')) delete responses[name];
     const { properties = {} } = (kind === 'schema' ? node : {}) as OpenAPIV3.SchemaObject;
     for (const [name, property] of Object.entries(properties)) {
-      const markers = MARKERS.filter((marker) => !(marker in property) && isMarked(source, property, marker));
+      const markers = MARKERS.filter(
+        (marker) => isMarked(source, property, marker) && (property as OpenAPIV3.SchemaObject)[marker] !== true,
+      );
       const marked = Object.fromEntries(markers.map((marker) => [marker, true]));
       if (markers.length > 0) properties[name] = { allOf: [property], ...marked };
     }

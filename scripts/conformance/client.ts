@@ -146,8 +146,10 @@ export class Client {
     const path = target.replace(/\?.*/s, '');
     const { id } = (body ?? {}) as { id?: Json };
     if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
-    // A change names its record in the path.
-    else if (['string', 'number'].includes(typeof id) && !path.split('/').includes(`${id}`)) {
+    // A change names its record in the path, where a number may also be the id of another one.
+    else if (
+      typeof id === 'string' ? !path.split('/').includes(id) : typeof id === 'number' && !path.endsWith(`/${id}`)
+    ) {
       this.#created.set(`${id}`, `${method} ${path}`);
     }
   }

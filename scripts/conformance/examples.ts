@@ -36,7 +36,8 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
     return { ...example.request, headers, key: isOwn ? OWN_KEY : (key ?? null) };
   };
   const findObstacle = (example: Example): string | undefined => {
-    const { store, rateLimit, connection } = example;
+    const { store, rateLimit, connection, isCaused } = example;
+    if (!isCaused) return 'the document does not say which request leads to it';
     if (store === 'unavailable') return 'the data store would have to be down';
     if (rateLimit) return 'the rate limit would have to be reached, and other clients would be refused too';
     if (connection) return 'a proxy in front may wait longer than the gateway does';

@@ -7,7 +7,7 @@ import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, expectAnswer, type Setting } from './check.ts';
 import { Mismatch } from './client.ts';
 import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
-import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toRequest, toValidRequest } from './request.ts';
+import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toValidRequest } from './request.ts';
 import { describeRow, type Row, readPages, readRows } from './rows.ts';
 
 /** Records of each list that are tested with a request of their own. */
@@ -82,7 +82,7 @@ export function createUntouchedCheck(setting: Setting): Check {
       const now = new Map((await readForeign(setting, list)).map((row) => [row.id, row]));
       const touched = (await before).find((row) => !isDeepStrictEqual(now.get(row.id), row));
       if (!touched) continue;
-      const request = { ...toRequest(list, []), key: OTHER_KEY };
+      const request = { ...toValidRequest(list), key: OTHER_KEY };
       throw new Mismatch(request, describeRow(touched), describeRow(now.get(touched.id)));
     }
     return compared > 0 ? undefined : 'the other key has no records in a list whose records an operation writes';

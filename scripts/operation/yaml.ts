@@ -96,7 +96,7 @@ export function readParts({ file, text }: Source): Document {
   }
   const scheme = findKeyScheme(readDocument(file, text));
   const key = scheme?.['x-example'];
-  if (key === undefined) {
+  if (!scheme || key === undefined) {
     throw new RefusedError(
       'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
     );
@@ -107,7 +107,7 @@ export function readParts({ file, text }: Source): Document {
     tags,
     components: found,
     key,
-    keyArgument: toArgumentName(scheme?.name ?? ''),
+    keyArgument: toArgumentName(scheme.name),
   };
 }
 
@@ -371,7 +371,9 @@ export function forVersion(schema: Column['schema'], version: string): Node {
 
 /** Lets a schema allow null, in the document's version. */
 export function allowNull(schema: Node, version: string): Node {
-  return version.startsWith('3.0') ? { ...schema, nullable: true } : { ...schema, type: [schema.type, 'null'] };
+  const values = Array.isArray(schema.enum) ? { enum: [...schema.enum, null] } : {};
+  const type = version.startsWith('3.0') ? { nullable: true } : { type: [schema.type, 'null'] };
+  return { ...schema, ...type, ...values };
 }
 
 function toContent(content: Content): Node {

@@ -37,6 +37,8 @@ export type Example = State & {
   readonly generated: readonly string[];
   /** The example of the same operation whose request must be sent first. */
   readonly after?: string | undefined;
+  /** Whether the document says which request leads to it: a success, an `x-request`, or an example of the request of its name. */
+  readonly isCaused: boolean;
 };
 
 /** `x-request` of a response example: how its request differs from the documented one. */
@@ -58,7 +60,7 @@ type Named<T> = Readonly<Record<string, T>>;
 /** The name of an `example` of a success, a body or a parameter, which has none. */
 const UNNAMED = 'example';
 
-/** Reads all response examples of all operations that say which request leads to them. */
+/** Reads the named response examples of all operations, and those without a name that say which request leads to them. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
   return listSources(document).flatMap((readSource) => {
     const operation = readSource();
@@ -88,34 +90,30 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   const rest = requests.flatMap(Object.keys).find((name) => !named.has(name)) ?? (isPlain ? 'empty' : undefined);
   const withoutContent: Named<ResponseExample> = rest === undefined ? {} : { [rest]: { value: '' } };
   const known = new Set(requests.flatMap(Object.keys));
-  const saysHow = (status: string, [name, example]: [string, ResponseExample]) =>
-    status.startsWith('2') || example['x-request'] !== undefined || known.has(name);
-  return all.flatMap(({ status, content, examples }) => {
-    const own = Object.entries(content || !status.startsWith('2') ? examples : withoutContent);
-    return own
-      .filter((one) => saysHow(status, one))
-      .map(([name, example]) => {
-        const override = example['x-request'] ?? {};
-        const { store, rateLimit, connection, after } = override;
-        return {
-          operationId,
-          name,
-          status: Number(status),
-          request: {
-            method: method.toUpperCase(),
-            target: toPath(operation, name, override) + toQuery(operation, name, override),
-            headers: toHeaders(operation, name, override, scheme),
-            ...toBody(operation, name, override),
-          },
-          value: example.value,
-          generated: example['x-generated'] ?? [],
-          store,
-          rateLimit,
-          connection,
-          after,
-        };
-      });
-  });
+  return all.flatMap(({ status, content, examples }) =>
+    Object.entries(content || !status.startsWith('2') ? examples : withoutContent).map(([name, example]) => {
+      const override = example['x-request'] ?? {};
+      const { store, rateLimit, connection, after } = override;
+      return {
+        operationId,
+        name,
+        status: Number(status),
+        request: {
+          method: method.toUpperCase(),
+          target: toPath(operation, name, override) + toQuery(operation, name, override),
+          headers: toHeaders(operation, name, override, scheme),
+          ...toBody(operation, name, override),
+        },
+        value: example.value,
+        generated: example['x-generated'] ?? [],
+        store,
+        rateLimit,
+        connection,
+        after,
+        isCaused: status.startsWith('2') || example['x-request'] !== undefined || known.has(name),
+      };
+    }),
+  );
 }
 
 /** Whether there are examples of all that a request needs: then an `example` of a success answers it. */

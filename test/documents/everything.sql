@@ -99,6 +99,8 @@ begin
     perform pg_advisory_lock(16);
     raise sqlstate '40P01' using message = 'deadlock detected';
   end if;
+  -- As functions do that were written for PostgREST.
+  perform set_config('response.status', '201', true);
   return query
     insert into private.cabides as c (tenant_id, numero, academia_id) values (v_tenant, p_numero, p_academia_id)
     returning c.id, c.numero;

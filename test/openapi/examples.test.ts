@@ -36,11 +36,11 @@ test('an example without a name is not sent where the request needs what has non
   expect(readFrom({ parameters: [id], requestBody, responses })).toEqual([]);
 });
 
-test('a named example of an error is not sent unless it or the request says how', () => {
+test('a named example of an error says which request leads to it, or the request has one of its name', () => {
   const named = { nada: { value: { error: 'Nada aqui' } } };
   const responses = { 200: success, 404: { description: '', content: { 'application/json': { examples: named } } } };
   const isSent = (parameter: object) =>
-    readFrom({ parameters: [parameter], requestBody: body, responses }).some(({ name }) => name === 'nada');
+    readFrom({ parameters: [parameter], requestBody: body, responses }).find(({ name }) => name === 'nada')?.isCaused;
   expect([isSent(id), isSent({ ...id, examples: { nada: { value: 'x' } } })]).toEqual([false, true]);
 });
 

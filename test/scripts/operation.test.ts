@@ -18,6 +18,7 @@ import { runContract } from '../../scripts/conformance/run.ts';
 import { addOperations } from '../../scripts/operation/main.ts';
 import { type Kind, readSubject } from '../../scripts/operation/subject.ts';
 import { readTable } from '../../scripts/operation/table.ts';
+import { allowNull } from '../../scripts/operation/yaml.ts';
 import { readConfig } from '../../src/config.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { openStore } from '../../src/store/open.ts';
@@ -467,6 +468,13 @@ grant select on private.pregos to gateway_functions;
   test.each(Object.entries(WRITTEN))('has %s', async (_what, [operation, ...texts]) => {
     const output = succeed(await run(...operation.split(' '), '--dry-run')).replace(/^\d+: */gm, '');
     for (const text of texts) expect(output).toContain(text);
+  });
+
+  test.each([
+    ['3.0.3', { type: 'string', nullable: true, enum: ['a', null] }],
+    ['3.1.0', { type: ['string', 'null'], enum: ['a', null] }],
+  ])('lets an enum of OpenAPI %s be null', (version, schema) => {
+    expect(allowNull({ type: 'string', enum: ['a'] }, version)).toEqual(schema);
   });
 
   test('gives the key to the argument that the header of the document names', async () => {

@@ -38,6 +38,8 @@ type Exchange = {
   readonly body: string;
   isTooLarge: boolean;
   isReplayed: boolean;
+  /** That of PostgREST: supabase-js takes an empty 404 for a success. */
+  status: number;
 };
 
 /** The answer of supabase-js: data, or an error with Postgres's fields. */
@@ -108,7 +110,13 @@ export function openSupabase(options: SupabaseOptions): Store {
     description: `Supabase at ${origin}`,
     call: async (call, signal, origin) => {
       if (signal.aborted) return storeFault('storeTimeout', signal.reason);
-      const exchange: Exchange = { origin, body: writeArguments(call), isTooLarge: false, isReplayed: false };
+      const exchange: Exchange = {
+        origin,
+        body: writeArguments(call),
+        isTooLarge: false,
+        isReplayed: false,
+        status: 0,
+      };
       count += 1;
       const number = String(count);
       exchanges.set(number, exchange);
@@ -123,7 +131,7 @@ export function openSupabase(options: SupabaseOptions): Store {
           .csv();
         if (signal.aborted) return storeFault('storeTimeout', signal.reason);
         if (exchange.isTooLarge) return answerTooLarge();
-        const result = toResult(call, answer as RpcAnswer);
+        const result = toResult(call, { ...(answer as RpcAnswer), status: exchange.status });
         if (exchange.isReplayed && 'json' in result) return { ...result, isReplayed: true };
         return await blameNamed(result, call, () => readTypes(call.function, signal));
       } finally {
@@ -164,7 +172,7 @@ function createFetch(
       return throwWithMessage(error);
     });
     const { status, headers, text } = await answer;
-    if (exchange) exchange.isReplayed = 'idempotent-replayed' in headers;
+    if (exchange) Object.assign(exchange, { status, isReplayed: 'idempotent-replayed' in headers });
     // Not a Response, which takes a tenth of a call's processor time for streaming the text.
     return {
       ok: status >= 200 && status < 300,
@@ -258,7 +266,7 @@ function toHeaders(key: string): Record<string, string> {
 
 function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
   if (error) return { failure: toFailureOf(error, status) };
-  // A function may set the status. supabase-js takes an empty 404 for a success.
+  // A function may set the status of a success.
   const result = status < 300 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
   if (result) return result;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
@@ -268,8 +276,8 @@ function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
 function toFailureOf(error: NonNullable<RpcAnswer['error']>, status: number): ReturnType<typeof toFailure> {
   const { code, message, details, hint } = error;
   // PostgREST sends the message of a raised status in a line of HTTP.
-  if (/HTTP\/1\.1 protocol/.test(message ?? '')) {
-    return { kind: 'storeError', cause: `${message}: a message that SQL raises must not have a line break` };
+  if (/HTTP\/1\.1 protocol \(.*(response line|header token)/.test(message ?? '')) {
+    return { kind: 'storeError', cause: `${message}: does a message that SQL raises have a line break?` };
   }
   if (code === '') return { kind: 'storeUnavailable', cause: message, connectionLost: true };
   const text = message || `it answers with status ${status}`;
