@@ -75,10 +75,10 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
         const encoded = withHeader(valid, 'Accept-Encoding', 'gzip, br');
         const before = await client.send(valid);
         const got = await client.send(encoded);
-        const after = await client.send(valid);
-        const [expected = '', found = ''] = [before, got].map(describeAnswer);
+        const [expected, found] = [describeAnswer(before), describeAnswer(got)];
+        if (found === expected) return;
         // Others may have added records meanwhile.
-        if (found === expected || (isBeginning(before.body, got.body) && isBeginning(got.body, after.body))) return;
+        if (isBeginning(before.body, got.body) && isBeginning(got.body, (await client.send(valid)).body)) return;
         if (tries === MAX_TRIES) throw new Mismatch(encoded, expected, found);
       }
     });

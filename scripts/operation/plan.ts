@@ -41,9 +41,10 @@ export async function planOperations(tableName: string, request: Request, files:
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
   const source = { file: files.document, text };
-  const { key } = readParts(source);
+  const { key, keyArgument } = readParts(source);
   return withDatabase(files, async (db, seed) => {
-    const subject = readSubject(readDocument(files.document, text), await readTable(db, tableName), request);
+    const table = await readTable(db, tableName);
+    const subject = readSubject(readDocument(files.document, text), table, request, keyArgument);
     const sql = writeMigration(subject);
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);

@@ -1,8 +1,6 @@
 // The names and parts of a table's operations, in the document and in SQL.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { findKeyScheme } from '../../src/openapi/examples.ts';
-import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Column, describeOpenTable, type Key, RefusedError, type Table } from './table.ts';
 
 export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
@@ -64,7 +62,12 @@ export type Request = {
 };
 
 /** Describes the operations to write. Throws RefusedError for a table or column that they cannot serve. */
-export function readSubject(document: OpenAPIV3.Document, found: Table, request: Request): Subject {
+export function readSubject(
+  document: OpenAPIV3.Document,
+  found: Table,
+  request: Request,
+  keyArgument: string,
+): Subject {
   const { kinds, singular, objects = [] } = request;
   const unknown = objects.find((name) => !found.columns.some((one) => one.name === name && /^jsonb?$/.test(one.base)));
   if (unknown) throw new RefusedError(`--object ${unknown}: private.${found.name} has no such column of JSON`);
@@ -90,8 +93,7 @@ export function readSubject(document: OpenAPIV3.Document, found: Table, request:
   const order = findOrder(table);
   const path = `/${table.name.replaceAll('_', '-')}`;
   const subject: Subject = {
-    ...{ table, openapi: document.openapi, kinds, names, noun, columns, written, order },
-    keyArgument: toArgumentName(findKeyScheme(document)?.name ?? ''),
+    ...{ table, openapi: document.openapi, kinds, names, noun, columns, written, order, keyArgument },
     sentences: {
       list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
       get: `${toUpper(noun.one)} of the key's tenant`,

@@ -87,9 +87,9 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
   const requests = [...parameters.map(({ examples = {} }) => examples), examplesOf(requestBody?.content)];
   const isPlain = !requestBody && !path.includes('{');
-  const rest = requests.flatMap(Object.keys).find((name) => !named.has(name)) ?? (isPlain ? 'empty' : undefined);
-  const withoutContent: Named<ResponseExample> = rest === undefined ? {} : { [rest]: { value: '' } };
   const known = new Set(requests.flatMap(Object.keys));
+  const rest = [...known].find((name) => !named.has(name)) ?? (isPlain ? 'empty' : undefined);
+  const withoutContent: Named<ResponseExample> = rest === undefined ? {} : { [rest]: { value: '' } };
   return all.flatMap(({ status, content, examples }) =>
     Object.entries(content || !status.startsWith('2') ? examples : withoutContent).map(([name, example]) => {
       const override = example['x-request'] ?? {};

@@ -703,7 +703,7 @@ describe('a run that writes nothing', () => {
     [{ singular: "x'y" }, "x'y cannot be in the name of a function: use a-z, 0-9 and _"],
   ])('refuses %j', async (options, reason) => {
     const table = await readTable(db, 'anamneses');
-    expect(() => readSubject(document, table, { kinds: ['get'], ...options })).toThrow(reason);
+    expect(() => readSubject(document, table, { kinds: ['get'], ...options }, 'p_api_key')).toThrow(reason);
   });
 
   test.each([
@@ -712,7 +712,7 @@ describe('a run that writes nothing', () => {
     ['turmas', "Classes of a tenant's gyms", undefined, 'a class'],
   ])('names a record of %s, "%s"', async (name, comment, singular, one) => {
     const table = { ...(await readTable(db, 'pregos')), name, comment };
-    expect(readSubject(document, table, { kinds: ['delete'], singular }).noun.one).toBe(one);
+    expect(readSubject(document, table, { kinds: ['delete'], singular }, 'p_api_key').noun.one).toBe(one);
   });
 
   test('refuses demo data whose examples would not hold at the next start', async () => {
@@ -759,7 +759,7 @@ describe('a run that writes nothing', () => {
 
   test.each(Object.entries(REASONS))('refuses %s with the reason', async (operation, reason) => {
     const [kind, table = ''] = operation.split(' ') as [Kind, string];
-    const plan = async () => readSubject(document, await readTable(db, table), { kinds: [kind] });
+    const plan = async () => readSubject(document, await readTable(db, table), { kinds: [kind] }, 'p_api_key');
     await expect(plan()).rejects.toThrow(reason);
   });
 
