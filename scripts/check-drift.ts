@@ -1,7 +1,7 @@
 // Compares openapi.yaml with the configured database, and checks the bodies of its functions where possible: npm run check:contract.
 // Without DATABASE_URL or SUPABASE_URL the database is a temporary one with the migrations of supabase/migrations.
 
-import { type Config, type Environment, FILES, readConfig } from '../src/config.ts';
+import { type Config, type Environment, FILES, preferDatabase, readConfig } from '../src/config.ts';
 import { type Fault, messageOf, OperatorError } from '../src/errors.ts';
 import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
@@ -13,7 +13,7 @@ const DOCUMENT = 'openapi.yaml';
 
 /** Prints that document and database agree, or throws OperatorError with a line for each difference. */
 export async function checkDrift(env: Environment, print: (line: string) => void): Promise<void> {
-  const config = readConfig(env);
+  const config = readConfig(preferDatabase(env));
   const document = await compileFile(DOCUMENT);
   const { store } = await openStore({ ...config, connections: 1, store: toEmpty(config.store) }, FILES, {
     info: () => {},

@@ -4,7 +4,7 @@ import { basename } from 'node:path';
 import { Command, CommanderError, Option } from 'commander';
 import pg from 'pg';
 import { connect } from '../src/admin/database.ts';
-import { type Environment, readConfig } from '../src/config.ts';
+import { type Environment, preferDatabase, readConfig } from '../src/config.ts';
 import {
   applyMigrations,
   distribute,
@@ -51,7 +51,7 @@ export async function migrate(args: readonly string[], surroundings: Surrounding
 
 async function run({ dryRun: isDryRun = false, serving = [] }: Options, surroundings: Surroundings): Promise<void> {
   const { env, folder, print, printError } = surroundings;
-  const { store } = readConfig(env);
+  const { store } = readConfig(preferDatabase(env));
   if (store.kind !== 'postgres') {
     throw new Error(
       'DATABASE_URL is not set: expected the database to migrate, like postgres://user:password@host/name',

@@ -360,6 +360,11 @@ function readWorkers(values: Values, processors: number, mistakes: string[]): nu
   return workers;
 }
 
+/** The environment of a command that works on the database itself: there DATABASE_URL takes the place of SUPABASE_URL. */
+export function preferDatabase(env: Environment): Environment {
+  return env.DATABASE_URL ? { ...env, SUPABASE_URL: undefined, SUPABASE_KEY: undefined } : env;
+}
+
 function readStore(values: Values, mistakes: string[]): StoreConfig {
   const { DATABASE_URL: database, SUPABASE_URL: supabase, SUPABASE_KEY: key, DATA_DIR: dataDir } = values;
   if (database && supabase) {

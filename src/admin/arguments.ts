@@ -34,13 +34,15 @@ export function toPath(name: string): string {
   return resolve(process.env.INIT_CWD ?? '.', name);
 }
 
-/** Resolves the path of a file to read. Throws CommandError if there is none. */
-export function toFile(name: string): string {
+/** Resolves the path of a file to read, or of a pipe if it takes one. Throws CommandError if there is none. */
+export function toFile(name: string, takesPipe = true): string {
   const path = toPath(name);
   const stat = statSync(path, { throwIfNoEntry: false });
   if (!stat) throw new CommandError(t`There is no file ${name}`);
   // A device such as /dev/zero has no end.
-  if (!stat.isFile() && !stat.isFIFO()) throw new CommandError(t`${name} is a folder or a device, and no file`);
+  if (!stat.isFile() && !(takesPipe && stat.isFIFO())) {
+    throw new CommandError(t`${name} is a folder, a device or a pipe, and no file`);
+  }
   return path;
 }
 

@@ -72,7 +72,8 @@ type RestoreOptions = Confirmed & { readonly replace?: boolean };
 export async function restore(config: StoreConfig, name: string, options: RestoreOptions): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
-  const file = toFile(name);
+  // tar reads it by its size, which a pipe has not.
+  const file = toFile(name, false);
   if (hasStore(dataDir)) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
     if (!options.replace) throw new CommandError(t`There is a store in ${dataDir} already: nothing was restored`, hint);

@@ -26,7 +26,8 @@ const TABLES = `
          (select json_agg(quote_ident(a.attname) order by a.attnum) from pg_attribute a
            where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped and a.attgenerated = '') as columns,
          (select coalesce(json_agg(distinct f.confrelid::regclass::text), '[]') from pg_constraint f
-           where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid) as refers_to,
+           where f.conrelid = c.oid and f.contype = 'f' and f.confrelid <> c.oid
+              and not f.condeferred) as refers_to,
          exists (select from pg_constraint f where f.conrelid = c.oid and f.confrelid = c.oid) as refers_to_itself
     from pg_class c
    where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition

@@ -1,7 +1,7 @@
 // Administers tenants, their keys and their data: npm run admin -- --help
 
 import { Command, InvalidArgumentError, Option } from 'commander';
-import { readConfig, type StoreConfig } from '../config.ts';
+import { preferDatabase, readConfig, type StoreConfig } from '../config.ts';
 import type { Database } from '../store/migrations.ts';
 import {
   NEVER,
@@ -91,7 +91,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
     async (...given) => {
       // The last argument is the Command itself.
       const args = given.slice(0, -1);
-      const { store, timeZone } = readConfig(env);
+      const { store, timeZone } = readConfig(preferDatabase(env));
       const options = Object.assign(args.at(-1) as { json?: boolean }, { timeZone, programs: env.POSTGRES_BIN, note });
       if (!options.json) note(`${describeStore(store, env)}\n`);
       const { json, text } = await work(store, ...(args as never[]));

@@ -87,12 +87,12 @@ export async function updateRecord(db: Database, resource: string, name: string,
   const id = String(before.id);
   const writer = createWriter(db, table, readSettings(table, [...set.keys()]), { ...options, clears: true });
   const line: Line = { ...writer.read(1, [...set.values()]), id };
-  const after = await inTransaction(db, async () => {
+  await inTransaction(db, async () => {
     await writer.write([line]);
     const hint = line.isTaken ? TAKEN : 'Nothing was changed.';
     if (line.bad.length > 0) throw new CommandError(line.bad.map(describeBad).join('\n'), hint);
-    return findRecord(db, table, options.tenant, id);
   });
+  const after = await findRecord(db, table, options.tenant, id);
   const changed = Object.keys(after).filter((name) => toText(before[name]) !== toText(after[name]));
   const shorten = (value: unknown) => toText(value).slice(0, MAX_SHOWN) || translate('(empty)');
   const lines = changed.map((name) => [`${name}:`, `${shorten(before[name])} → ${shorten(after[name])}`]);

@@ -119,7 +119,9 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const question = showControls(t`${warning} This cannot be undone.\nType its name to go on: `);
   const typed = await terminal.question(question).finally(() => terminal.close());
-  if (showControls(typed).trim() !== showControls(name).trim()) {
+  // A line break of a name cannot be typed.
+  const [given, expected] = [typed, name].map((text) => showControls(text.replace(/\s+/g, ' ').trim()));
+  if (given !== expected) {
     throw new CommandError('That is another name: nothing was changed.');
   }
 }

@@ -3,8 +3,38 @@
 -- The responses that an erasure deletes are those of all its rows. A creation of another table was repeated from a kept response,
 -- with the data of a student who had been erased. Rows of others that refer to one in the same table end that reference, which kept
 -- the student from being erased. Rows that refer to the student `on delete set null` outlive the student too: they were deleted.
+-- The data of a student and its erasure cover rows that refer to a row about the student, such as the exercises of a workout. Tables
+-- that refer to each other have an order by a deferred key. Only a reference to an id stands for a record in an import.
 
-create or replace function private.student_rows()
+create or replace function private.tenant_tables()
+returns table (name regclass, place integer)
+language sql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+  with recursive tables as (
+    select c.oid
+      from pg_class c
+      join pg_attribute a on a.attrelid = c.oid and a.attname = 'tenant_id' and not a.attisdropped
+     where c.relnamespace = 'private'::regnamespace
+       and c.relkind in ('r', 'p')
+       and exists (select from pg_policy p where p.polrelid = c.oid and p.polname = 'administration')
+  ),
+  placed as (
+    select t.oid, 0 as place from tables t
+    union
+    select k.confrelid, p.place + 1
+      from placed p
+      join pg_constraint k on k.conrelid = p.oid and k.contype = 'f' and k.confrelid <> k.conrelid
+       and not k.condeferred
+      join tables t on t.oid = k.confrelid
+     -- Tables that refer to each other have no order, except by a deferred key.
+     where p.place < 100
+  )
+  select p.oid::regclass, max(p.place) from placed p group by p.oid order by 2, p.oid::regclass::text;
+$$;
+
+create function private.student_rows()
 returns table (name regclass, condition text)
 language sql
 stable
@@ -35,6 +65,8 @@ as $$
    group by t.name, t.place
    order by t.place, t.name::text;
 $$;
+comment on function private.student_rows() is
+  'The tables with rows about students, in the order to delete in, each with the condition of its rows r of tenant $1 about student $2';
 
 create or replace function private.student_data(p_tenant_id uuid, p_aluno_id uuid)
 returns jsonb
@@ -169,6 +201,8 @@ begin
   return next;
 end;
 $$;
+
+drop function private.student_tables();
 
 create or replace function private.repeat_erasures(p_erasures jsonb)
 returns setof private.erasures
@@ -332,7 +366,9 @@ as $$
                order by l.attname
                limit 1) as known_by
         from pg_constraint k
-       where k.conrelid = a.attrelid and k.contype = 'f' and a.attnum = any (k.conkey)
+        join unnest(k.conkey, k.confkey) n (own, referred) on n.own = a.attnum
+        join pg_attribute l on l.attrelid = k.confrelid and l.attnum = n.referred and l.attname = 'id'
+       where k.conrelid = a.attrelid and k.contype = 'f' and l.atttypid = 'uuid'::regtype
        limit 1
     ) r on true
    where a.attrelid = p_table

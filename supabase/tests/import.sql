@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(22);
+select plan(23);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -173,6 +173,7 @@ select results_eq(
   $$ values (2, 'Mensal') $$,
   'a record is found by columns of several types, in any case'
 );
+create domain private.placa as text check (value ~ '^[A-Z]{3}$');
 create table private.pesagens (
   tenant_id uuid not null references private.tenants (id),
   id uuid not null default gen_random_uuid(),
@@ -181,6 +182,7 @@ create table private.pesagens (
   peso numeric(5, 2) default 10.5,
   dados json check (octet_length(dados::text) <= 100),
   lugar point,
+  placa private.placa,
   marcas text[] check (cardinality(marcas) <= 10),
   visto boolean not null default ('a(' = 'b'),
   criado_em timestamptz not null default now(),
@@ -206,6 +208,15 @@ select results_eq(
   $$,
   $$ values (3, 10.5), (4, 20) $$,
   'an empty value is a null or the default, or nothing where the default is computed'
+);
+select results_eq(
+  $$
+    select * from private.import_rows('e0000000-0000-4000-8000-000000000001', 'private.pesagens', '[
+      {"line": 2, "fields": {"dia": "2026-01-01", "placa": "abc"}}
+    ]')
+  $$,
+  $$ values (2, 'placa', 'must satisfy (VALUE ~ ''^[A-Z]{3}$''::text)') $$,
+  'the rule of a domain names its column'
 );
 insert into private.pesagens (tenant_id, dia, dados, lugar, marcas)
 values ('e0000000-0000-4000-8000-000000000001', '2026-01-02', '{"a": 1}', '(1,2)', '{a}');

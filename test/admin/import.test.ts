@@ -171,7 +171,7 @@ describe('a file', () => {
     const open = (path: string) => admin(['import', 'alunos', path, '--tenant', tenant]);
     expect(await open(none)).toEqual(failed(`There is no file ${none}`));
     for (const path of [root, '/dev/zero'])
-      expect(await open(path)).toEqual(failed(`${path} is a folder or a device, and no file`));
+      expect(await open(path)).toEqual(failed(`${path} is a folder, a device or a pipe, and no file`));
   });
 
   test('with a header alone has no lines, which is said', async () => {

@@ -66,7 +66,7 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
     create domain private.dia as private.quando;
     create domain private.apelido as varchar(5);
     ${createTable('cataventos', 'nome varchar(10) not null, apelido private.apelido, inicio timestamp')}
-    alter table private.cataventos add fim timestamptz(0), add dia private.dia`);
+    alter table private.cataventos add fim timestamptz(0), add dia private.dia, add fecha timetz, add faixas tstzrange[]`);
   const importing = (...lines: string[]) =>
     ofAurora('import', 'cataventos', write(['nome,apelido,inicio,fim,dia', ...lines].join('\n')));
   const bad = await importing('Corrida 10 km,Correr,13/13/2024,ontem,31/02/2024', 'Ioga,,2024-05-01T09:30:00Z,,');
@@ -78,11 +78,13 @@ test('a column of a domain, a varchar or a time without a zone is read as the ty
     'line 2: dia "31/02/2024": must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY',
     'line 3: inicio "2024-05-01T09:30:00Z": must be a time without a zone, as 2026-12-31T18:00:00',
   ]);
-  expect((await importing('Corrida,Dez,03/04/2024 10:00,05/06/2024 12:00,07/08/2024')).code).toBe(0);
+  const good = 'nome,apelido,inicio,fim,dia,fecha,faixas';
+  const values = 'Corrida,Dez,03/04/2024 10:00,05/06/2024 12:00,07/08/2024,22:00,"{""[03/04/2024 10:00,)""}"';
+  expect((await ofAurora('import', 'cataventos', write(`${good}\n${values}\n`))).code).toBe(0);
   const [{ id }] = await json('find', 'cataventos', 'corrida');
   expect(await json('show', 'cataventos', id)).toMatchObject({
-    ...{ nome: 'Corrida', apelido: 'Dez', inicio: '2024-04-03T10:00:00', dia: '2024-08-07' },
-    fim: expect.stringMatching(/^2024-06-05T15:00:00/),
+    ...{ nome: 'Corrida', apelido: 'Dez', inicio: '2024-04-03T10:00:00', dia: '2024-08-07', fecha: '22:00:00-03' },
+    ...{ fim: expect.stringMatching(/^2024-06-05T15:00:00/), faixas: ['["2024-04-03 13:00:00+00",)'] },
   });
 });
 

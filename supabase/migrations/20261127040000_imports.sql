@@ -12,11 +12,17 @@ as $$
 declare
   v_column record;
 begin
-  for v_column in select c.name, c.type from private.data_columns(p_table) c where p_fields ? c.name loop
+  for v_column in
+    select a.attname::text as name, format_type(a.atttypid, a.atttypmod) as type
+      from pg_attribute a
+     where a.attrelid = p_table and p_fields ? a.attname
+     order by a.attnum
+  loop
     begin
       execute format('select ($1 ->> %L)::%s', v_column.name, v_column.type) using p_fields;
     exception
-      when data_exception then
+      -- The rule of a domain is a constraint.
+      when data_exception or integrity_constraint_violation then
         return v_column.name;
     end;
   end loop;
@@ -118,12 +124,19 @@ begin
                end as message
           into v_rule
           from pg_constraint k
-          join pg_attribute a on a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'tenant_id'
+          left join pg_attribute a on a.attrelid = k.conrelid and a.attnum = any (k.conkey) and a.attname <> 'tenant_id'
          -- Citus leaves it empty, and the message has to do.
-         where k.conrelid = p_table and k.conname = v_constraint
+         where k.conname = v_constraint
+           and (
+             k.conrelid = p_table
+             or k.contypid in (select d.atttypid from pg_attribute d where d.attrelid = p_table and d.attnum > 0)
+           )
          order by a.attnum
          limit 1;
-        return query select (v_line ->> 'line')::integer, coalesce(v_rule.field, private.find_unreadable(p_table, v_line -> 'fields')), coalesce(v_rule.message, v_message);
+        return query
+          select (v_line ->> 'line')::integer,
+                 coalesce(v_rule.field, private.find_unreadable(p_table, v_line -> 'fields')),
+                 coalesce(v_rule.message, v_message);
     end;
   end loop;
 end;
