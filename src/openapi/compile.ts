@@ -180,7 +180,9 @@ export function createAjv(options: Options = {}): Ajv {
     formats,
     logger: { log: () => {}, warn: fail, error: fail },
   });
-  for (const keyword of [multipleOf, uniqueItems]) ajv.removeKeyword(keyword.keyword as string).addKeyword(keyword);
+  const pattern = withinLength(ajv.getKeyword('pattern') as CodeKeywordDefinition);
+  for (const keyword of [multipleOf, uniqueItems, pattern])
+    ajv.removeKeyword(keyword.keyword as string).addKeyword(keyword);
   return ajv as unknown as Ajv;
 }
 
@@ -216,6 +218,19 @@ const uniqueItems: CodeKeywordDefinition = {
     if (schema) context.fail(_`new Set(${data}.map((item) => JSON.stringify(item, ${sort}))).size < ${data}.length`);
   },
 };
+
+/** Compares no pattern with a text that is too long anyway: the time of an expression may grow with the square of the length. */
+function withinLength(pattern: CodeKeywordDefinition): CodeKeywordDefinition {
+  return {
+    ...pattern,
+    code: (context) => {
+      const { gen, data, parentSchema } = context;
+      const { maxLength = Infinity } = parentSchema;
+      // A character may be a surrogate pair.
+      gen.if(_`${data}.length <= ${2 * maxLength}`, () => pattern.code(context));
+    },
+  };
+}
 
 function fail(message: unknown): never {
   throw new Error(String(message));

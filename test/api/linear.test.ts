@@ -35,7 +35,7 @@ const REQUESTS_IN_BATCH = 4;
 
 /** How a text begins that every format reads, and what it repeats. */
 const BEGINNINGS = ['', 'http://', 'a@', '/'];
-const UNITS = [':', '/', 'a', '1', 'a.', 'a-', 'a@', '1:', '%41', '~0', '{a}', '(', ' '];
+const UNITS = [':', '/', 'a', '1', 'a.', 'a-', 'a@', '1:', '%41', '~0', '{a}', '(', ' ', '@'];
 
 const PARAMETER_PATHS = ['/one/{a}', '/rooms/{a}/seats/{b}/days/{c}'];
 
@@ -78,9 +78,10 @@ function toOperation(path: string, index: number): object {
   };
 }
 
-/** An operation whose body is a text that has to be of every format. */
+/** An operation whose body is a text that has to be of every format, and of a pattern that backtracks. */
 function toFormats(): object {
-  const schema = { type: 'string', allOf: Object.keys(formats).map((format) => ({ format })) };
+  const cubic = { pattern: '^\\S+@\\S+\\.\\S+$', maxLength: 40 };
+  const schema = { type: 'string', allOf: [cubic, ...Object.keys(formats).map((format) => ({ format }))] };
   const responses = { 204: { description: 'Read' } };
   return { operationId: 'formats', 'x-rpc': 'formats', ...jsonBody(schema), responses };
 }

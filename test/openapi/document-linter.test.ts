@@ -24,6 +24,8 @@ test('the linter accepts the operation of docs/adding-an-operation.md', () => {
   // As npm run operation writes a check such as preco > 0.
   const document = parseDocument(text);
   document.setIn(['components', 'schemas', 'Offset', 'exclusiveMinimum'], true);
+  // Parts that repeat, with a mark between them.
+  document.setIn(['components', 'schemas', 'Offset', 'pattern'], '^([a-z0-9]+-)*[a-z0-9]+$');
   expect(lint(document.toString())).toEqual({ code: 0, found: [] });
 });
 
@@ -36,6 +38,8 @@ test('the linter refuses values without bounds, and answers without what every o
   document.deleteIn([...gyms, 'responses', '200', 'headers', 'RateLimit']);
   document.deleteIn([...gyms, 'responses', '502']);
   document.deleteIn([...gyms, 'summary']);
+  document.setIn(['components', 'schemas', 'Limit', 'pattern'], '^([A-Za-zÀ-ú]+\\s?)+$');
+  document.setIn(['components', 'schemas', 'Offset', 'pattern'], '^\\S+@\\S+\\.\\S+$');
   const { code, found } = lint(document.toString());
   expect(code).toBe(1);
   const list = '#/paths/~1academias/get/responses/200';
@@ -44,6 +48,8 @@ test('the linter refuses values without bounds, and answers without what every o
       '#/components/schemas/NovoAluno/properties/p_sexo a string needs maxLength, or enum, const or format',
       '#/components/schemas/Limit a number needs maximum or exclusiveMaximum',
       `${list}/content/application~1json/schema a list needs maxItems`,
+      '#/components/schemas/Limit/pattern pattern ^([A-Za-zÀ-ú]+\\s?)+$: the time doubles with each "A": let no part that repeats have a part that repeats',
+      '#/components/schemas/Offset/pattern pattern ^\\S+@\\S+\\.\\S+$: many "@" take more than linear time: give a maxLength of at most 500',
       `${list}/headers Response object must contain a "RateLimit" header.`,
       '#/paths/~1academias/get/responses every operation can answer 401, 422, 429 and 502: 502 is required',
       '#/paths/~1academias/get/summary Operation object should contain `summary` field.',
