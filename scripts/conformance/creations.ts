@@ -127,8 +127,10 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
         throw new Mismatch(requestOf(read), describeRow(expected), describeRow(got));
       }
     };
-    if (read && location !== undefined && !location.endsWith(requestOf(read).target)) {
-      throw new Mismatch(request, `Location: ${requestOf(read).target}`, location);
+    if (read && location !== undefined) {
+      const { pathname: expected } = new URL(setting.url + requestOf(read).target);
+      const { pathname } = new URL(location, setting.url + request.target);
+      if (pathname !== expected) throw new Mismatch(request, `Location: ${expected}`, location);
     }
     await readAs(row);
     let last = row;

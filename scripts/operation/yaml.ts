@@ -278,7 +278,10 @@ export const KEY_PARAMETER: Node = {
 /** The header of the answer to a repeated request. */
 const REPLAYED = 'Idempotent-Replayed';
 const LOCATION = {
-  Location: { description: 'The path of the new record', schema: { type: 'string', maxLength: 2000 } },
+  Location: {
+    description: 'The URL of the new record, relative to that of the request',
+    schema: { type: 'string', maxLength: 2000 },
+  },
 };
 
 /** The examples of a parameter; undefined for none. */

@@ -272,12 +272,13 @@ function completeExamples(operation: OpenAPIV3.OperationObject, document: OpenAP
   // Copies: other operations may refer to the same parameters.
   const parameters = (operation.parameters ?? []).map((one) => ({ ...follow(document, one) }));
   operation.parameters = parameters;
-  const optional = parameters.filter(({ required, examples }) => !required && examples);
+  const optional = parameters.filter(({ required }) => !required);
   const examples = optional.map((parameter) => parameter.examples ?? {});
   // The first response's examples come first: Scalar shows the first of all.
   const [first = { description: '' }] = Object.values(operation.responses);
   const answers = Object.values(follow(document, first).content ?? {})[0]?.examples ?? {};
   const names = new Set([answers, ...examples].flatMap(Object.keys));
+  if (names.size === 0) names.add('empty');
   const leftOut = [...names].map((name) => [name, { value: '', 'x-disabled': true }]);
   for (const parameter of optional) parameter.examples = { ...Object.fromEntries(leftOut), ...parameter.examples };
 }

@@ -58,6 +58,8 @@ export function createServer(
 ): GatewayServer {
   /** Every open socket with its unfinished answers; the first one is being handled. */
   const sockets = new Map<Duplex, ServerResponse[]>();
+  /** Of a socket, the last request that was answered before its body ended. */
+  const answered = new WeakMap<Duplex, IncomingMessage>();
   let refused = 0;
   let isDraining = false;
 
@@ -70,6 +72,7 @@ export function createServer(
     res.on('prefinish', () => limitReading(res));
     res.on('close', () => {
       pending.splice(pending.indexOf(res), 1);
+      if (!req.complete) answered.set(req.socket, req);
       const [next] = pending;
       // A request with an unreadable body was answered before its turn (see clientError).
       if (next && !next.headersSent && req.socket.writable) serve(next);
@@ -135,7 +138,8 @@ export function createServer(
   server.on('clientError', (error: NodeJS.ErrnoException, socket) => {
     const failure = FAILURES[error.code ?? ''] ?? { kind: 'badRequest' };
     const pending = sockets.get(socket) ?? [];
-    if (!socket.writable || error.code === 'ECONNRESET') {
+    const isAnswered = pending.length === 0 && answered.get(socket)?.complete === false;
+    if (!socket.writable || error.code === 'ECONNRESET' || isAnswered) {
       socket.destroy();
     } else if (pending.length === 0) {
       refuse(socket, failure, createRecord('', '', {}));

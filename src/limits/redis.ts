@@ -33,7 +33,7 @@ local taken, whole = tonumber(ARGV[1]), tonumber(ARGV[2])
 local full = math.min(math.max(tonumber(redis.call('GET', KEYS[1]) or 0), now), now + whole) + taken
 local wait = full - now - whole
 if wait > ${TOLERANCE_MS} then return { string.format('%.3f', wait) } end
-if taken > 0 then redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(full - now)) end
+if taken > 0 then redis.call('SET', KEYS[1], string.format('%.3f', full), 'PX', math.ceil(math.max(full - now, 1))) end
 return { '0', string.format('%.3f', full - now) }`;
 
 /** Creates buckets in Redis, full at first. While Redis is unavailable, `otherwise` takes the tokens. */

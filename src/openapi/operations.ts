@@ -312,8 +312,7 @@ class OperationReader {
           const place = ['responses', status, 'links', name];
           this.mistake('a link to no operation', place, name, operationRef ?? operationId ?? 'no operation');
         }
-        if (status === String(operation.status))
-          location ??= readLocation(target, parameters, readApiRoot(this.#document));
+        if (status === String(operation.status)) location ??= readLocation(operation.path, target, parameters);
       }
       for (const name of Object.keys(response.headers ?? {})) this.#checkHeader(status, name, location !== undefined);
     }
@@ -608,8 +607,8 @@ function readOptional(schema: Schema): readonly string[] {
   return names.filter((name) => !isNullable(properties[name] ?? {}) && !isNeverNull(properties[name] ?? {}));
 }
 
-/** The location of the record that a link leads to; undefined if it does not lead to one by GET. */
-function readLocation(target: Operation | undefined, parameters: object, apiRoot: string): Location | undefined {
+/** The location of the record that a link from a path leads to; undefined if it does not lead to one by GET. */
+function readLocation(path: string, target: Operation | undefined, parameters: object): Location | undefined {
   if (target?.source.method !== 'get') return undefined;
   const toTemplate = (text: string) => (text.startsWith('$') ? `{${text}}` : text);
   const given = Object.entries(parameters).map(([name, value]) => [
@@ -622,7 +621,9 @@ function readLocation(target: Operation | undefined, parameters: object, apiRoot
     ([, text]) => text !== '' && text.matchAll(EXPRESSIONS).every(([, one]) => KNOWN.test(`${one}`)),
   );
   if (values.length === 0 || !isKnown) return undefined;
-  return { path: apiRoot + target.path, values: Object.fromEntries(values) };
+  // Relative, because the gateway does not know the public URL behind a proxy.
+  const toRoot = '../'.repeat(path.split('/').length - 2) || './';
+  return { path: toRoot + target.path.slice(1), values: Object.fromEntries(values) };
 }
 
 function describeScheme(scheme: object | undefined): string {

@@ -48,11 +48,11 @@ export function createStatementWriter(
   return (call, format, applicationName) => {
     const names = Object.keys(call.args);
     const hasApplication = applicationName !== undefined;
-    const shape = `${format} ${hasApplication} ${call.function} ${names.join()}`;
+    const shape = `${format} ${hasApplication} ${call.readOnly} ${call.function} ${names.join()}`;
     let statement = written.get(shape);
     if (!statement) {
       count += 1;
-      const text = writeText(call.function, format, names, hasApplication, answerLimit);
+      const text = writeText(call, format, names, hasApplication, answerLimit);
       statement = { text, name: `gateway_${count}` };
       written.set(shape, statement);
     }
@@ -74,7 +74,7 @@ export function toResult(row: Row | undefined): Result {
 }
 
 function writeText(
-  name: string,
+  { function: name, readOnly }: Call,
   format: Format,
   argNames: readonly string[],
   hasApplication: boolean,
@@ -84,7 +84,11 @@ function writeText(
   const result = `public.${quote(name)}(${args})`;
   // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
   // transaction, and needs no statement of its own.
-  const application = `(select pg_catalog.set_config('application_name', $${argNames.length + 1}, true)) is not null`;
+  const place = `$${argNames.length + 1}`;
+  // Postgres cuts the name of an application to 63 bytes; private.request_id needs all of the id.
+  const id = `pg_catalog.set_config('wellness.request_id', pg_catalog.regexp_replace(${place}, '^.* ', ''), true)`;
+  const settings = [`pg_catalog.set_config('application_name', ${place}, true)`, ...(readOnly ? [] : [id])];
+  const application = `(select ${settings.join(' || ')}) is not null`;
   const conditions = [...(hasApplication ? [application] : []), ...toConditions(format, name)];
   const where = conditions.length > 0 ? ` where ${conditions.join(' and ')}` : '';
   return `select ${toColumns(format, result, where, answerLimit)}`;

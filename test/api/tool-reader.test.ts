@@ -54,10 +54,21 @@ test.each<[object, JsonObject[string], string]>([
   expect((await argsOf(await compileBody(schema), { body: value })).p_body).toEqual({ json });
 });
 
-test('numbers of a list may be strings, with all digits', async () => {
-  const schema = { type: 'array', items: { type: 'number' } };
-  const { operations } = await compile(documentOf({ parameters: [{ name: 'v', in: 'query', schema }] }, '/um', 'get'));
-  const operation = [...operations.values()][0] as Operation;
-  const { args } = toCall(operation, await read(operation, { v: ['1.5', '12345678901234567.89', 2] }));
-  expect(args.p_v).toEqual([1.5, '12345678901234567.89', 2]);
-});
+test.each<[object, JsonObject[string], JsonObject[string]]>([
+  [{ type: 'number' }, ['1.5', '12345678901234567.89', 2], [1.5, '12345678901234567.89', 2]],
+  [{ type: 'string' }, ['a', 1, true], ['a', '1', 'true']],
+])(
+  'the items of a list of %j are converted, with all digits, in a parameter and in a field',
+  async (items, sent, taken) => {
+    const schema = { type: 'array', items };
+    const parameter = documentOf({ parameters: [{ name: 'v', in: 'query', schema }] }, '/um', 'get');
+    const field = documentOf(jsonBody({ type: 'object', additionalProperties: false, properties: { p_v: schema } }));
+    for (const document of [parameter, field]) {
+      const { operations } = await compile(document);
+      const operation = [...operations.values()][0] as Operation;
+      expect(toCall(operation, await read(operation, { [operation.body ? 'p_v' : 'v']: sent })).args.p_v).toEqual(
+        taken,
+      );
+    }
+  },
+);

@@ -257,6 +257,16 @@ test('a stalled body is a 408 during a stop too, which need not wait for the res
   await drained;
 });
 
+test('a request that was answered before its body came has no second answer', async () => {
+  const own = await startOwnGateway({ store });
+  const { socket, read, ended } = await open(own);
+  socket.write(`GET /v1/alunos?limit=1 HTTP/1.1\r\nHost: x\r\nX-Api-Key: k\r\nContent-Length: 20\r\n\r\n`);
+  await waitFor(() => expect(statusesOf(read())).toEqual([200]));
+  own.server.requestTimeout = 1;
+  await ended;
+  expect(statusesOf(read())).toEqual([200]);
+});
+
 describe('while a client reads nothing', () => {
   /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
   async function startUnread(requests: string, length = 8_000_000) {

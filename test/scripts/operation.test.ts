@@ -304,7 +304,7 @@ describe('what it writes', () => {
     const created = await send('POST', '/gavetas', { academia_id: CENTRO, numero: 777 });
     const { id, criado_em } = created.body;
     const record = { id, academia_id: CENTRO, numero: 777, apelido: null, ativo: true, criado_em };
-    expect(created).toEqual({ status: 201, body: record, location: `/v1/gavetas/${id}` });
+    expect(created).toEqual({ status: 201, body: record, location: `./gavetas/${id}` });
     expect(await send('GET', `/gavetas/${id}`)).toMatchObject({ status: 200, body: record });
     expect(await send('PATCH', `/gavetas/${id}`, { apelido: 'Janela' })).toMatchObject({
       status: 200,

@@ -133,6 +133,15 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
   });
 });
 
+test.each(KINDS)('a write has all of a long one on %s', async (kind) => {
+  const id = 'a'.repeat(128);
+  // As private.request_id reads it.
+  const sql = `coalesce(current_setting('wellness.request_id', true), current_setting('request.headers', true)::json->>'x-request-id')`;
+  await telling(sql, async () => {
+    expect(await ask(kind, id, { ...LIST, readOnly: false })).toBe(id);
+  });
+});
+
 test.each(KINDS)('the ids of 50 requests at a time do not mix on %s', async (kind, _login, sql) => {
   await telling(sql, async () => {
     const ids = Array.from({ length: 50 }, () => randomUUID());
