@@ -48,13 +48,16 @@ export type Setting = {
   readonly readOnly?: boolean;
 };
 
-/**
- * `run` throws Mismatch if the deployment fails. It returns a reason, or throws Unknown or DocumentError with it, if it checked nothing.
- */
+/** `run` throws Mismatch if the deployment fails, and Unknown with the reason if it checked nothing. */
 export type Check = { readonly name: string; readonly run: () => Promise<unknown> };
 
-/** Ends a check that cannot find out what it is about. */
+/** Skips a check that cannot find out what it is about. */
 export class Unknown extends Error {}
+
+/** Skips a check that needs another answer than a declared refusal of the database. */
+export function refused(answer: Answer): Unknown {
+  return new Unknown(`the database refused it, with ${describeAnswer(answer)}`);
+}
 
 export function check(name: string, run: () => Promise<unknown>): Check {
   return { name, run };
@@ -62,7 +65,7 @@ export function check(name: string, run: () => Promise<unknown>): Check {
 
 /** A skipped check. */
 export function skip(name: string, reason: string): Check {
-  return { name, run: async () => reason };
+  return check(name, () => Promise.reject(new Unknown(reason)));
 }
 
 /** Creates checks. If they cannot be created, there is one that ends with the reason. */

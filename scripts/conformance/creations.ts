@@ -11,6 +11,7 @@ import {
   describeAnswer,
   type Expected,
   expectAnswer,
+  refused,
   type Setting,
   skip,
   Unknown,
@@ -180,10 +181,9 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       const fields = inputs.filter((input) => required.includes(input) || isMadeUp(input));
       const request = toValidRequest(operation, assignUnique(fields, known));
       // Another record may have a unique value already.
-      const { status, text } = await expect(request, { mayRaise: true });
-      if (![CREATED, CONFLICT].includes(status)) return `the database refused the first one, with ${status} ${text}`;
+      const first = await expect(request, { mayRaise: true });
+      if (![CREATED, CONFLICT].includes(first.status)) throw refused(first);
       await expect(request, { status: CONFLICT });
-      return undefined;
     });
   }
 
@@ -207,9 +207,14 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     const answers = await Promise.all(Array.from({ length: COPIES }, () => expect(request, { mayRaise: true })));
     const [first, ...others] = answers as [Answer, ...Answer[]];
     const other = others.find(({ body }) => !isDeepStrictEqual(body, first.body));
-    const got = describeAnswer(first);
-    if (other) throw new Mismatch(request, `${got}, as for a copy sent at the same time`, describeAnswer(other));
-    return first.status === status ? undefined : `the database refused it, with ${got}`;
+    if (other) {
+      throw new Mismatch(
+        request,
+        `${describeAnswer(first)}, as for a copy sent at the same time`,
+        describeAnswer(other),
+      );
+    }
+    if (first.status !== status) throw refused(first);
   });
   // The other tenant lacks the record that an x-rule asks for.
   if (setting.otherKey && !hasRule) {
@@ -222,16 +227,17 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       if (isKnown || (hasId(one) && one.id === another.id)) {
         throw new Mismatch(other, 'another record than that of the own key', describeAnswer(answer));
       }
-      return answer.status === status ? undefined : `the other key may not create it: ${describeAnswer(answer)}`;
+      if (answer.status !== status) throw new Unknown(`the other key may not create it: ${describeAnswer(answer)}`);
     });
   }
   yield check(`refuses another body with the same ${header.name}`, async () => {
     const { request, assignments } = await sendRepeatable();
     const key = assignments.filter(({ input }) => input === header);
     const other = toValidRequest(operation, [...key, ...assignUnique(required, known)]);
-    if (isDeepStrictEqual(request, other)) return 'no value of the fields that it requires differs each time';
+    if (isDeepStrictEqual(request, other)) {
+      throw new Unknown('no value of the fields that it requires differs each time');
+    }
     await expect(other, { status: 422, fields: [header.name] });
-    return undefined;
   });
 }
 

@@ -3,16 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import type { Json } from '../../src/store/store.ts';
-import {
-  type Check,
-  check,
-  describeAnswer,
-  expectAnswer,
-  findFormFault,
-  type Setting,
-  skip,
-  Unknown,
-} from './check.ts';
+import { type Check, check, expectAnswer, findFormFault, refused, type Setting, skip, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
@@ -70,7 +61,7 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
     const answer = await expectAnswer(setting, operation, request, expected);
     const value = withGenerated(example, answer.body);
     const isSame = isDeepStrictEqual(answer.body, value) || (value === '' && answer.body === undefined);
-    if (answer.status !== status) throw new Unknown(`the database refused it, with ${describeAnswer(answer)}`);
+    if (answer.status !== status) throw refused(answer);
     if (!isExact(example) || isSame) return;
     throw new Mismatch(request, `${status} ${JSON.stringify(value)}`, `${status} ${JSON.stringify(answer.body)}`);
   };

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../src/store/store.ts';
-import { type Check, check, createOrExplain, describeAnswer, findFormFault, type Setting } from './check.ts';
+import { type Check, check, createOrExplain, describeAnswer, findFormFault, refused, type Setting } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
 import { type Assignment, isRead, OWN_KEY, type Request, toValidPath, toValidRequest } from './request.ts';
@@ -45,7 +45,7 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
       for (let tries = 1; ; tries++) {
         const first = await client.send(request);
         // Without the demo data the record may not exist.
-        if (isRaised(operation, first.status)) return `the database refused the request, with ${describeAnswer(first)}`;
+        if (isRaised(operation, first.status)) throw refused(first);
         const tag = first.headers.etag;
         if (!tag) throw new Mismatch(request, 'an ETag', 'none');
         const repeated = withHeader(request, 'If-None-Match', tag);
@@ -60,12 +60,11 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
       const other = withHeader(valid, 'If-None-Match', 'W/"contract-test"');
       const answer = await client.send(other);
       if (answer.status === 304) throw new Mismatch(other, `${status} as in the document`, describeAnswer(answer));
-      if (isRaised(operation, answer.status)) return `the database refused the request, with ${describeAnswer(answer)}`;
+      if (isRaised(operation, answer.status)) throw refused(answer);
       const { text, headers } = await client.send(request);
       if (text !== answer.text && headers.etag !== undefined && headers.etag === answer.headers.etag) {
         throw new Mismatch(request, `another ETag than ${other.target}, whose answer differs`, headers.etag);
       }
-      return undefined;
     });
   }
 

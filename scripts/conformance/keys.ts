@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto';
 import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../src/store/store.ts';
-import { type Check, check, describeAnswer, expectAnswer, type Setting } from './check.ts';
+import { type Check, check, describeAnswer, expectAnswer, type Setting, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
 import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
 import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toValidRequest } from './request.ts';
@@ -33,13 +33,12 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   if (isList(operation)) {
     yield check('shows no record of the other key', async () => {
       const ids = new Set((await readOnce(operation)).map(({ id }) => id));
-      if (ids.size === 0) return 'the other key has no records there';
+      if (ids.size === 0) throw new Unknown('the other key has no records there');
       for (const { request, rows } of await readPages(setting, operation)) {
         const shown = rows.find(({ id }) => ids.has(id));
         if (!shown) continue;
         throw new Mismatch(request, 'no record of the other key, which must be of another tenant', describeRow(shown));
       }
-      return undefined;
     });
   }
 
@@ -57,14 +56,13 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
       const lists = await Promise.all(contract.lists.map(readOnce));
       const known = lists.flatMap((rows) => rows.slice(0, SAMPLE)).map(({ id }) => String(id));
       const ids = known.flatMap((id) => [id, id.replaceAll('-', '')]).filter((id) => takesId(input, id));
-      if (ids.length === 0) return 'the other key has no records that it could name';
+      if (ids.length === 0) throw new Unknown('the other key has no records that it could name');
       for (const id of new Set(ids)) {
         const unknown = id.includes('-') ? randomUUID() : randomUUID().replaceAll('-', '');
         const [expected, got] = [await send(unknown), await send(id)];
         if (got.text === expected.text || (got.isCreated && expected.isCreated)) continue;
         throw new Mismatch(got.request, `as for an unknown id: ${expected.text}`, got.text);
       }
-      return undefined;
     });
   }
 }
@@ -74,7 +72,7 @@ export function createUntouchedCheck(setting: Setting): Check {
   const { contract, foreign, readOnly } = setting;
   const written = contract.operations.filter((operation) => !isRead(operation)).map(({ path }) => `${path}/`);
   return check('leaves the records of the other key as they were', async () => {
-    if (readOnly) return 'a run with --read-only changes nothing';
+    if (readOnly) throw new Unknown('a run with --read-only changes nothing');
     let compared = 0;
     for (const [list, before] of foreign) {
       if (!written.some((path) => path.startsWith(`${list.path}/`))) continue;
@@ -85,7 +83,7 @@ export function createUntouchedCheck(setting: Setting): Check {
       const request = { ...toValidRequest(list), key: OTHER_KEY };
       throw new Mismatch(request, describeRow(touched), describeRow(now.get(touched.id)));
     }
-    return compared > 0 ? undefined : 'the other key has no records in a list whose records an operation writes';
+    if (compared === 0) throw new Unknown('the other key has no records in a list whose records an operation writes');
   });
 }
 

@@ -1,9 +1,9 @@
 // Generates values that a schema allows, and values that violate one constraint.
 
 import fc from 'fast-check';
-import { DocumentError } from '../../src/openapi/document.ts';
 import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
+import { Unknown } from './check.ts';
 import { describe, type Input, type Schema } from './operations.ts';
 
 /** Generated values, and edge cases that are tested first. */
@@ -22,13 +22,13 @@ export const DOMAIN = 'contract.example';
 /** Samples of which some have to be valid, before others are generated: a filter that no value passes would never end. */
 const SAMPLES = { numRuns: 100, seed: 1 };
 
-/** Values that an input accepts. Throws DocumentError if none can be made up. */
+/** Values that an input accepts. Throws Unknown if none can be made up. */
 export function createValid(input: Input): Values {
   if (!valuesOf.has(input)) valuesOf.set(input, makeValid(input));
   const values = valuesOf.get(input);
   if (values) return values;
   const text = `${input.name} in ${input.in}: no value could be made up that its schema allows and that can be sent there`;
-  throw new DocumentError([{ text: `${text}: give the schema an example` }]);
+  throw new Unknown(`${text}: give the schema an example`);
 }
 
 const valuesOf = new WeakMap<Input, Values | undefined>();
@@ -61,7 +61,7 @@ export function someOf<T>(values: readonly fc.Arbitrary<T>[]): fc.Arbitrary<T[]>
   return fc.tuple(...options).map((chosen) => chosen.filter((value) => value !== undefined));
 }
 
-/** Picks a valid value, a simple one if possible. Throws DocumentError if none can be made up. */
+/** Picks a valid value, a simple one if possible. Throws Unknown if none can be made up. */
 export function pickValid(input: Input): Json {
   const plain: readonly Json[] = ['Contract test', `contract-test@${DOMAIN}`, 1, true];
   const found = plain.find((value) => isValid(input, value));

@@ -625,7 +625,7 @@ describe('a run skips what it cannot check', () => {
       'answers 304 to the ETag of an unchanged answer',
       { answer: (_answer, request) => (queryOf(request) === 'limit=1' ? notFound : {}) },
       { only, document: withNotFound },
-      'the database refused the request, with 404 {"error":"Not found"}',
+      'the database refused it, with 404 {"error":"Not found"}',
     ],
     'headers that a proxy does not pass on': [
       'answers the example headersTooLarge with 431',
