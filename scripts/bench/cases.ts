@@ -61,7 +61,8 @@ export function toApiRequest({ query, body }: Case, key: string): HttpRequest {
   const headers = { 'X-Api-Key': key };
   const path = `/v1/alunos${query ? `?${new URLSearchParams(query)}` : ''}`;
   if (!body) return { method: 'GET', path, headers };
-  return { method: 'POST', path, headers: { ...headers, 'Content-Type': 'application/json' }, body: toJson(body) };
+  const type = { 'Content-Type': 'application/json' };
+  return { method: 'POST', path, headers: { ...headers, ...type }, body: JSON.stringify(body) };
 }
 
 /** The case as a request to PostgREST, as supabase-js sends it. */
@@ -74,18 +75,5 @@ export function toRpcRequest(
   const [path, args] = body
     ? ['/rpc/criar_aluno', body]
     : ['/rpc/listar_alunos', { p_limit: Number(limit), p_offset: Number(offset) }];
-  return { method: 'POST', path, headers, body: toJson({ p_api_key: key, ...args }) };
-}
-
-/** Writes a request as HTTP/1.1 (RFC 9112), in ASCII. */
-export function toWire(host: string, { method, path, headers, body = '' }: HttpRequest): string {
-  const all = { Host: host, ...headers, ...(body ? { 'Content-Length': body.length } : {}) };
-  const head = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  return `${method} ${path} HTTP/1.1\r\n${head.join('')}\r\n${body}`;
-}
-
-/** JSON in ASCII, because wrk scripts have no encodings. */
-function toJson(value: unknown): string {
-  const toEscape = (letter: string) => `\\u${letter.charCodeAt(0).toString(16).padStart(4, '0')}`;
-  return JSON.stringify(value).replace(/[\u0080-\uffff]/g, toEscape);
+  return { method: 'POST', path, headers, body: JSON.stringify({ p_api_key: key, ...args }) };
 }

@@ -5,21 +5,20 @@ import type { Measurement } from './measure.ts';
 import { PEERS, type PeerId, TITLES } from './peers.ts';
 import { type Spread, toConnections, toMarkdown, toNumber, toRange, toSpread } from './report.ts';
 
-/** A target for a figure of a peer relative to another: a minimum for the rate, a maximum for all others. */
-type Goal = {
-  readonly peer: PeerId;
-  readonly than: PeerId;
-  readonly case: CaseId;
-  readonly connections: number;
-  readonly figure: keyof typeof FIGURES;
-  readonly target: number;
-};
-
 /** Compared figures. The own cost is a difference, all others are ratios. */
 const FIGURES = { rate: 'requests/s', p50: 'p50', p90: 'p90', p99: 'p99', cost: 'own cost, µs of CPU' } as const;
 
-/** The last element is the measured peer, by default the gateway on Postgres. */
-const TARGETS: readonly (readonly [PeerId, CaseId, number, Goal['figure'], number, PeerId?])[] = [
+/** A target for a figure of a peer relative to another: a minimum for the rate, a maximum for all others. */
+type Goal = readonly [
+  than: PeerId,
+  case_: CaseId,
+  connections: number,
+  figure: keyof typeof FIGURES,
+  target: number,
+  peer?: PeerId,
+];
+const MEASURED = 'gateway-postgres';
+const GOALS: readonly Goal[] = [
   ['node-store', 'rows10', 32, 'cost', 55],
   ['node-store', 'rows10', 8, 'cost', 45],
   ['node-http', 'rows10', 32, 'rate', 1],
@@ -38,13 +37,11 @@ const TARGETS: readonly (readonly [PeerId, CaseId, number, Goal['figure'], numbe
   ['gateway-postgres', 'rows10', 32, 'rate', 1, 'gateway-workers'],
   ['gateway-postgres', 'rows10', 32, 'p90', 1.2, 'gateway-flooded'],
 ];
-const GOALS = TARGETS.map(([than, id, connections, figure, target, peer = 'gateway-postgres']): Goal => {
-  return { peer, than, case: id, connections, figure, target };
-});
 
 /** A goal's figure in each round, in which the two peers are measured shortly after each other. */
-export function toRounds({ peer, than, figure, ...goal }: Goal, measurements: readonly Measurement[]): number[] {
-  const relevant = measurements.filter((one) => one.case === goal.case && one.connections === goal.connections);
+export function toRounds(goal: Goal, measurements: readonly Measurement[]): number[] {
+  const [than, id, connections, figure, , peer = MEASURED] = goal;
+  const relevant = measurements.filter((one) => one.case === id && one.connections === connections);
   return relevant.flatMap((one) => {
     const other = relevant.find(({ round, peer }) => round === one.round && peer === than);
     if (one.peer !== peer || !other) return [];
@@ -56,7 +53,7 @@ export function toRounds({ peer, than, figure, ...goal }: Goal, measurements: re
 /** The table of goals. */
 export function toGoals(measurements: readonly Measurement[]): string {
   const rows = GOALS.flatMap((goal) => {
-    const { peer, than, case: id, connections, figure, target } = goal;
+    const [than, id, connections, figure, target, peer = MEASURED] = goal;
     const measured = toSpread(toRounds(goal, measurements));
     if (!measured) return [];
     const isMet = figure === 'rate' ? measured.median >= target : measured.median <= target;

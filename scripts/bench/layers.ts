@@ -54,7 +54,7 @@ async function measureLayers({ rounds, seconds, ...options }: Options, cleanup: 
   for (let round = 1; round <= rounds; round += 1) {
     for (const [n, peer] of peers.entries()) {
       console.error(`round ${round} of ${rounds}: ${TITLES[peer.id]}`);
-      const step = { round, case: case_, connections: CONNECTIONS, peers };
+      const step = { round, case: case_, connections: CONNECTIONS };
       const { cpu = { user: Number.NaN, system: Number.NaN } } = await measure(peer, step, () => load(peer));
       const whole = cpu.user + cpu.system;
       for (const [layer, share] of new Map([[WHOLE, 1], ...(await profile(peer, file, () => load(peer)))])) {

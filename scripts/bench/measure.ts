@@ -32,12 +32,7 @@ export type Measurement = {
   readonly memory?: number;
 };
 
-type Step = {
-  readonly round: number;
-  readonly case: Case;
-  readonly connections: number;
-  readonly peers: readonly Peer[];
-};
+type Step = { readonly round: number; readonly case: Case; readonly connections: number };
 
 /** Load before each measurement, in seconds. */
 const WARM_UP = 1;
@@ -54,13 +49,14 @@ export async function measureAll(
   const measurements: Measurement[] = [];
   const load = (peer: Peer, { case: case_, connections }: Step, seconds: number) =>
     peer.load(case_, toKeys(case_.isRefused, plan.tenants), { connections, seconds, signal });
+  const withCase = (case_: Case) => peers.filter((peer) => hasCase(peer, case_));
   log('warming up');
-  for (const step of toWarmUp(peers, plan)) {
-    for (const peer of step.peers) await load(peer, step, FIRST_WARM_UP * plan.seconds);
-  }
-  for (const step of toSteps(peers, plan)) {
+  const [first] = plan.cases as [Case];
+  const warmUp = { round: 0, case: first, connections: Math.max(...plan.connections) };
+  for (const peer of withCase(first)) await load(peer, warmUp, FIRST_WARM_UP * plan.seconds);
+  for (const step of toSteps(plan)) {
     log(`round ${step.round} of ${plan.rounds}: ${step.case.title}, ${toConnections(step.connections)}`);
-    for (const peer of step.peers) {
+    for (const peer of rotate(withCase(step.case), step.round - 1)) {
       await load(peer, step, WARM_UP);
       measurements.push(await measure(peer, step, () => load(peer, step, plan.seconds)));
       signal.throwIfAborted();
@@ -69,28 +65,16 @@ export async function measureAll(
   return measurements;
 }
 
-/** Warms up every peer once. */
-function toWarmUp(peers: readonly Peer[], plan: Plan): Step[] {
-  const connections = [Math.max(...plan.connections)];
-  return toSteps(peers, { ...plan, cases: plan.cases.slice(0, 1), rounds: 1, connections });
-}
-
 /** All rounds of reads come first, because writes change what is read. */
-function toSteps(peers: readonly Peer[], { cases, connections, rounds }: Plan): Step[] {
-  const parts = [cases.filter(({ body }) => !body), cases.filter(({ body }) => body)];
-  const numbers = Array.from({ length: rounds }, (_, n) => n + 1);
-  return parts.flatMap((part) =>
-    numbers.flatMap((round) =>
-      part.flatMap((case_) =>
-        connections
-          .filter((count) => case_ === cases[0] || count === Math.max(...connections))
-          .map((count) => {
-            const own = peers.filter((peer) => hasCase(peer, case_));
-            return { round, case: case_, connections: count, peers: rotate(own, round - 1) };
-          }),
-      ),
-    ),
-  );
+function* toSteps({ cases, connections, rounds }: Plan): Generator<Step> {
+  for (const part of [cases.filter(({ body }) => !body), cases.filter(({ body }) => body)]) {
+    for (let round = 1; round <= rounds; round += 1) {
+      for (const case_ of part) {
+        const counts = case_ === cases[0] ? connections : [Math.max(...connections)];
+        for (const count of counts) yield { round, case: case_, connections: count };
+      }
+    }
+  }
 }
 
 function rotate<T>(values: readonly T[], by: number): T[] {

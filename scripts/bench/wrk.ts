@@ -5,7 +5,7 @@ import { mkdtempDisposableSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { type HttpRequest, toWire } from './cases.ts';
+import type { HttpRequest } from './cases.ts';
 
 /** A load, which the signal can end early. */
 export type Load = {
@@ -67,7 +67,7 @@ export async function runWrk(origin: string, requests: readonly HttpRequest[], l
   const { connections, seconds, signal, timeout = 2 } = load;
   using folder = mkdtempDisposableSync(join(tmpdir(), 'bench-wrk-'));
   const script = join(folder.path, 'wrk.lua');
-  writeFileSync(script, toScript(new URL(origin).host, requests));
+  writeFileSync(script, toScript(requests));
   // A second thread would compete with the measured process.
   const args = ['--threads', '1', '--connections', `${connections}`, '--duration', `${seconds}s`];
   const more = ['--timeout', `${timeout}s`, '--script', script];
@@ -75,10 +75,14 @@ export async function runWrk(origin: string, requests: readonly HttpRequest[], l
   return parseWrk(stdout);
 }
 
-/** Writes the script for requests. */
-export function toScript(host: string, requests: readonly HttpRequest[]): string {
-  const lines = requests.map((request) => `  ${quote(toWire(host, request))},`);
-  return `requests = {\n${lines.join('\n')}\n}\n${SCRIPT}`;
+/** Writes the script for requests. A JSON text without control characters is also one of Lua. */
+export function toScript(requests: readonly HttpRequest[]): string {
+  const calls = requests.map(({ method, path, headers, body }) => {
+    const named = Object.entries(headers).map(([name, value]) => `[${JSON.stringify(name)}]=${JSON.stringify(value)}`);
+    return `  wrk.format("${method}", ${JSON.stringify(path)}, {${named}}, ${body ? JSON.stringify(body) : 'nil'})`;
+  });
+  // wrk knows the host only then.
+  return `function init()\nrequests = {\n${calls.join(',\n')}\n}\nend\n${SCRIPT}`;
 }
 
 /** Parses the output of the script. */
@@ -86,9 +90,4 @@ export function parseWrk(output: string): Generated {
   const figures = output.split(MARK)[1];
   if (!figures) throw new Error(`wrk printed no figures: ${output}`);
   return JSON.parse(figures);
-}
-
-/** Writes ASCII as a Lua string. */
-function quote(text: string): string {
-  return `"${text.replace(/["\\]/g, '\\$&').replaceAll('\r', '\\r').replaceAll('\n', '\\n')}"`;
 }

@@ -41,9 +41,8 @@ it('compares the figures of one round', () => {
     ...[measure(2, 'node-store', 500, 30), measure(2, 'gateway-postgres', 600, 70)],
     measure(3, 'gateway-postgres', 80, 50),
   ];
-  const goal = { peer: 'gateway-postgres', than: 'node-store', case: 'rows10', connections: 32, target: 1 } as const;
-  expect(toRounds({ ...goal, figure: 'rate' }, measurements)).toEqual([1.2, 1.2]);
-  expect(toRounds({ ...goal, figure: 'cost' }, measurements)).toEqual([30, 40]);
+  expect(toRounds(['node-store', 'rows10', 32, 'rate', 1], measurements)).toEqual([1.2, 1.2]);
+  expect(toRounds(['node-store', 'rows10', 32, 'cost', 1], measurements)).toEqual([30, 40]);
 });
 
 it('divides a profile into layers: a function of a library counts for the file that called it', () => {
@@ -73,10 +72,9 @@ it('knows the files of every layer', () => {
   expect(named).toEqual([]);
 });
 
-it('writes each request for wrk as it goes over the wire', () => {
-  const [line = ''] = toScript('127.0.0.1:80', [toApiRequest(findCase('create'), 'k"1')])
-    .split('\n')
-    .slice(1);
-  expect(line).toMatch(/^ {2}"POST \/v1\/alunos HTTP\/1\.1\\r\\nHost: 127\.0\.0\.1:80\\r\\nX-Api-Key: k\\"1\\r\\n/);
-  expect(line).toMatch(/Content-Length: \d+\\r\\n\\r\\n\{\\"p_nome\\":\\"L\\\\u00edgia Prado\\",.*\}",$/);
+it('writes each request for wrk', () => {
+  expect(toScript([toApiRequest(findCase('create'), 'k"1')])).toContain(
+    String.raw`
+  wrk.format("POST", "/v1/alunos", {["X-Api-Key"]="k\"1",["Content-Type"]="application/json"}, "{\"p_nome\":\"Lígia Prado\",`,
+  );
 });
