@@ -1,13 +1,8 @@
 import { expect, test } from 'vitest';
-import { findMistake } from '../../scripts/test-operation.ts';
+import { runCommand } from '../helpers/run.ts';
 
-const IDS = ['listarAlunos', 'criarAluno'];
-
-test.each([
-  ['criarAluno', undefined],
-  ['criaraluno', 'There is no operation criaraluno: did you mean criarAluno?'],
-  ['nada', 'Expected an operationId of openapi.yaml: npm run test:operation -- listarAlunos'],
-  [undefined, 'Expected an operationId of openapi.yaml: npm run test:operation -- listarAlunos'],
-])('the test of the operation %s: %s', (id, mistake) => {
-  expect(findMistake(id, IDS)).toBe(mistake);
+test('the test of an unknown operation names the known ones', async () => {
+  const { code, errors } = await runCommand('scripts/test-operation.ts', ['criaraluno']);
+  expect(code).toBe(1);
+  expect(errors).toMatch(/'criaraluno' is invalid .* Allowed choices are listarAlunos, criarAluno, /);
 });
