@@ -18,7 +18,8 @@ const RINGS = ['0123456789', 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRST
 
 /** Changes values of a row that have to be unique, until Postgres takes it as a new one. Throws RefusedError. */
 export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: readonly Row[]): Promise<Row> {
-  const { uniques, table, names, written } = subject;
+  const { table, names, written } = subject;
+  const { uniques } = table;
   let made = row;
   for (let turn = 0; turn <= uniques.length; turn += 1) {
     const refusal = await tryInsert(db, subject, made);

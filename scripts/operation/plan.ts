@@ -22,7 +22,7 @@ import { writeFunction, writeGrants } from './functions.ts';
 import { findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
-import { addToDocument, KEY, readParts, type Sample, type Source } from './yaml.ts';
+import { addToDocument, KEY, readParts, type Sample, type Samples, type Source } from './yaml.ts';
 
 /** The files of the document, the migrations and the demo data. */
 export type Files = {
@@ -50,9 +50,9 @@ export async function planOperations(tableName: string, request: Request, files:
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
     const samples = await chooseSamples(db, subject, { key, text, seed });
-    const document = await fillIn(db, source, subject, samples);
+    const answered = await answerSamples(db, source, subject, samples);
     return [
-      { file: files.document, text: document },
+      { file: files.document, text: addToDocument(source, subject, answered) },
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
     ];
   });
@@ -102,8 +102,9 @@ async function chooseSamples(
   db: pg.Client,
   subject: Subject,
   { key, text, seed }: Readonly<Record<'key' | 'text' | 'seed', string>>,
-): Promise<Record<Kind, Sample[]>> {
-  const { table, kinds, names, filters, written, uniques, incoming } = subject;
+): Promise<Samples> {
+  const { table, kinds, names, filters, written } = subject;
+  const { uniques, incoming } = table;
   const rows = await readRows(db, subject, key);
   await db.query('savepoint again; truncate private.tenants restart identity cascade');
   await db.query(seed);
@@ -191,10 +192,10 @@ async function chooseSamples(
 /** Reads the tenant's demo data in the order of a list, each row with the foreign keys that refer to it. */
 async function readRows(
   db: pg.Client,
-  { table, order, incoming }: Subject,
+  { table, order }: Subject,
   key: string,
 ): Promise<{ row: Row; used: (string | null)[] }[]> {
-  const used = incoming.map(({ name, columns, table: other }) => {
+  const used = table.incoming.map(({ name, columns, table: other }) => {
     const references = columns.map((column) => `r.${column}`).join(', ');
     return `case when exists (select from ${other} r where (${references}) = (t.tenant_id, t.id)) then '${name}' end`;
   });
@@ -209,8 +210,9 @@ async function readRows(
 }
 
 /** Takes one value from another row, of a column without a unique or check constraint. */
-function change({ table, uniques, written }: Subject, row: Row, all: readonly Row[]): Row {
-  const isFree = (name: string) => ![...uniques, ...table.otherChecks].some(({ columns }) => columns.includes(name));
+function change({ table, written }: Subject, row: Row, all: readonly Row[]): Row {
+  const bound = [...table.uniques, ...table.otherChecks];
+  const isFree = (name: string) => !bound.some(({ columns }) => columns.includes(name));
   const columns = written.filter(({ name }) => isFree(name));
   const other = columns.flatMap(({ name }) =>
     all
@@ -221,32 +223,26 @@ function change({ table, uniques, written }: Subject, row: Row, all: readonly Ro
   return { ...row, ...Object.fromEntries(other.slice(0, 1)) };
 }
 
-/** Adds the operations to the document, with the answers that their examples get. Throws RefusedError for an unexpected one. */
-async function fillIn(
-  db: pg.Client,
-  source: Source,
-  subject: Subject,
-  samples: Readonly<Record<Kind, readonly Sample[]>>,
-): Promise<string> {
-  const draft = addToDocument(source, subject, samples, () => null);
+/** Adds the answers that the operations give to their samples. Throws RefusedError for an unexpected one. */
+async function answerSamples(db: pg.Client, source: Source, subject: Subject, samples: Samples): Promise<Samples> {
+  const draft = addToDocument(source, subject, samples);
   const own = subject.kinds.map((kind) => subject.names[kind].operation);
   const answer = await openExamples(db, { ...source, text: draft }, own);
-  const values = new Map<Sample, unknown>();
+  const answered = mapKinds((): Sample[] => []);
   for (const kind of subject.kinds) {
+    const id = subject.names[kind].operation;
     for (const sample of samples[kind]) {
-      const id = subject.names[kind].operation;
-      const answered = await answer(id, ({ name }) => name === sample.name);
-      if (!answered) throw new RefusedError(`the demo data is no valid request of ${id}: ${JSON.stringify(sample)}`);
-      const { status, body, cause } = answered;
+      const found = await answer(id, ({ name }) => name === sample.name);
+      if (!found) throw new RefusedError(`the demo data is no valid request of ${id}: ${JSON.stringify(sample)}`);
+      const { status, body, cause } = found;
       if (status !== sample.status) {
-        throw new RefusedError(
-          `${id} would answer its example ${sample.name} with ${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`,
-        );
+        const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
+        throw new RefusedError(`${id} would answer its example ${sample.name} with ${got}`);
       }
-      values.set(sample, body);
+      answered[kind].push({ ...sample, answer: body });
     }
   }
-  return addToDocument(source, subject, samples, (sample) => values.get(sample));
+  return answered;
 }
 
 /** The gateway's answer to an example, and why it is refused. */

@@ -1,7 +1,7 @@
 // The names and parts of a table's operations, in the document and in SQL.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import { type Column, describeOpenTable, type Key, RefusedError, type Table } from './table.ts';
+import { type Column, describeOpenTable, RefusedError, type Table } from './table.ts';
 
 export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
 export type Kind = (typeof KINDS)[number];
@@ -33,9 +33,6 @@ export type Subject = {
   readonly filters: readonly Column[];
   /** Whether an operation reads a single record, which Location can name. */
   readonly hasGet: boolean;
-  /** The constraints that a creation or a change may violate, and those that a deletion may. */
-  readonly uniques: readonly Key[];
-  readonly incoming: readonly Key[];
 };
 
 /** In Portuguese, as the interface. */
@@ -114,8 +111,6 @@ export function readSubject(
         table.indexes.some((index) => index.join() === [name, ...(order === 'id' ? [] : [order]), 'id'].join()),
     ),
     hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
-    uniques: table.uniques,
-    incoming: table.incoming,
   };
   refuseUnfit(document, subject);
   return subject;

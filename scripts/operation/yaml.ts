@@ -16,10 +16,12 @@ export type Sample = {
   readonly body?: Readonly<Record<string, unknown>>;
   /** The record as the request leaves it, unless a trigger changes more. */
   readonly expected?: Readonly<Record<string, unknown>>;
+  /** The body of its answer, once it is known. */
+  readonly answer?: unknown;
 };
 
-/** Gives the answer of a sample; null if it is not known yet. */
-type Answers = (sample: Sample) => unknown;
+/** The samples of each operation. */
+export type Samples = Readonly<Record<Kind, readonly Sample[]>>;
 
 /** The components that every operation refers to. */
 export const RESPONSES = {
@@ -37,12 +39,7 @@ export type Node = Readonly<Record<string, unknown>>;
 export type Source = { readonly file: string; readonly text: string };
 
 /** Adds operations to the text of a document. Throws RefusedError if it lacks a component that they refer to. */
-export function addToDocument(
-  source: Source,
-  subject: Subject,
-  samples: Readonly<Record<Kind, readonly Sample[]>>,
-  answers: Answers,
-): string {
+export function addToDocument(source: Source, subject: Subject, samples: Samples): string {
   const { kinds, noun, schemas, columns, written } = subject;
   const { components } = readParts(source);
   let edited = source.text;
@@ -50,7 +47,7 @@ export function addToDocument(
     edited = insert(edited, ['components', 'schemas'], `\n${write(name, value)}`);
   };
   for (const kind of kinds) {
-    edited = addOperation({ ...source, text: edited }, describeOperation(subject, kind, samples[kind], answers));
+    edited = addOperation({ ...source, text: edited }, describeOperation(subject, kind, samples[kind]));
   }
   if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
     addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
@@ -156,11 +153,11 @@ export function addOperation({ file, text }: Source, draft: Draft): string {
       ...draft.refusals,
     },
   };
+  const { paths, tags } = readParts({ file, text });
   const edited =
-    path in readParts({ file, text }).paths
+    path in paths
       ? insert(text, ['paths', path], write(method, operation))
       : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
-  const { tags } = readParts({ file, text });
   if (tags.some(({ name }) => name === tag.name)) return edited;
   const entry = `- name: ${tag.name}\n  ${write('description', tag.description)}`;
   return tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
@@ -178,7 +175,7 @@ function insert(text: string, place: readonly string[], entry: string): string {
   return `${before}\n${indent(entry, column)}${text.slice(before.length + 1)}`;
 }
 
-function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Draft {
+function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[]): Draft {
   const { names, tag, noun, schemas, sentences, hasGet } = subject;
   const one = noun.one.replace(/^an? /, '');
   const texts: Record<Kind, readonly [summary: string, success: string]> = {
@@ -215,20 +212,20 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
           ? undefined
           : {
               schema: kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record,
-              examples: showAnswers(subject, successes, answers),
+              examples: showAnswers(subject, successes),
             },
     },
-    refusals: describeRefusals(subject, kind, samples, answers),
+    refusals: describeRefusals(subject, kind, samples),
   };
 }
 
-function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[], answers: Answers): Node {
+function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[]): Node {
   const conflicts = samples.filter(({ status }) => status === 409);
-  const keys = kind === 'delete' ? subject.incoming : subject.uniques;
+  const keys = kind === 'delete' ? subject.table.incoming : subject.table.uniques;
   const description = kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique';
   const conflict = {
     'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
-    ...toRefusal(description, showAnswers(subject, conflicts, answers)),
+    ...toRefusal(description, showAnswers(subject, conflicts)),
   };
   return {
     404: kind === 'list' || kind === 'create' ? undefined : toNotFound(['id']),
@@ -313,10 +310,8 @@ function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples
 }
 
 /** Response examples: the answers, and for refusals how the requests differ. */
-function showAnswers({ columns, written }: Subject, samples: readonly Sample[], answers: Answers): Node {
-  const examples = samples.map((sample) => {
-    const { name, status, parameters, body, expected = {} } = sample;
-    const value = answers(sample);
+function showAnswers({ columns, written }: Subject, samples: readonly Sample[]): Node {
+  const examples = samples.map(({ name, status, parameters, body, expected = {}, answer: value = null }) => {
     const isChanged = (column: Column) =>
       column.name in expected && !isDeepStrictEqual(expected[column.name], (value as Node | null)?.[column.name]);
     const isNew = (column: Column) => status === 201 && !written.includes(column);
