@@ -9,7 +9,7 @@ export function writeFunction(subject: Subject, kind: Subject['kinds'][number]):
 }
 
 /** Grants the missing privileges of the functions; empty for none. */
-export function writeGrants({ table, kinds, written, columns }: Subject): string {
+export function writeGrants({ table, kinds, written, writes, columns }: Subject): string {
   const missing = (privilege: string, of: readonly Pick<Column, 'name' | 'identifier'>[]) => {
     const needed = of.filter(({ name }) => !table.granted.includes(`${privilege} ${name}`));
     return needed.length > 0 ? [`${privilege} (${identifiers(needed)})`] : [];
@@ -22,7 +22,6 @@ export function writeGrants({ table, kinds, written, columns }: Subject): string
     ...(kinds.includes('delete') ? whole('delete') : []),
   ];
   // A function that writes looks for the records that a new row refers to.
-  const writes = kinds.includes('create') || kinds.includes('update');
   const unreadable = written.flatMap(({ reference }) =>
     writes && reference?.isReadable === false ? [reference.table] : [],
   );

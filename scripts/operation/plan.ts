@@ -145,8 +145,7 @@ async function chooseSamples(
     const row = need(repeated, `that ${keys} keeps from being repeated: without null in the columns of that`);
     return [{ name: 'taken', status: 409, parameters: {}, body: body(row) }];
   };
-  const writes = kinds.includes('create') || kinds.includes('update');
-  const taken = writes && uniques.length > 0 ? await makeTaken() : [];
+  const taken = subject.writes && uniques.length > 0 ? await makeTaken() : [];
   const makers: Record<Kind, () => Sample[]> = {
     list: () => [
       { name: 'firstPage', status: 200, parameters: { limit: 2 } },

@@ -27,6 +27,8 @@ export type Subject = {
   readonly columns: readonly Column[];
   /** The columns that clients set. */
   readonly written: readonly Column[];
+  /** Whether they set them, in a new record or in one that is there. */
+  readonly writes: boolean;
   /** The column that lists are sorted by, before the id. */
   readonly order: string;
   /** The columns with an index that supports a filtered list in this order. */
@@ -91,6 +93,7 @@ export function readSubject(
   const path = `/${table.name.replaceAll('_', '-')}`;
   const subject: Subject = {
     ...{ table, openapi: document.openapi, kinds, names, noun, columns, written, order, keyArgument },
+    writes: kinds.includes('create') || kinds.includes('update'),
     sentences: {
       list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
       get: `${toUpper(noun.one)} of the key's tenant`,
@@ -112,7 +115,8 @@ export function readSubject(
     ),
     hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
   };
-  refuseUnfit(document, subject);
+  const reasons = [...findReasons(document, subject)];
+  if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
   return subject;
 }
 
@@ -121,50 +125,42 @@ export function placeOf({ path }: Subject, kind: Kind): { path: string; method: 
   return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: METHODS[kind] };
 }
 
-function refuseUnfit(document: OpenAPIV3.Document, subject: Subject): void {
-  const { table, kinds, columns, written, names, order, filters } = subject;
+/** Why the operations cannot be written. */
+function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator<string> {
+  const { table, kinds, columns, written, writes, names, order, filters } = subject;
   const name = `private.${table.name}`;
-  const reasons: string[] = [];
+  const operations = Object.values(document.paths).flatMap((item) => Object.values(item ?? {}));
+  const rpcs = operations.map((one) => (one as { 'x-rpc'?: string } | null)?.['x-rpc']);
   for (const kind of kinds) {
     const { path, method } = placeOf(subject, kind);
     const existing = document.paths[path]?.[method as 'get'];
-    if (existing) {
-      reasons.push(`the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`);
-    }
-    const rpcs = Object.values(document.paths).flatMap((item) => Object.values(item ?? {}));
-    if (rpcs.some((one) => (one as { 'x-rpc'?: string } | null)?.['x-rpc'] === names[kind].function)) {
-      reasons.push(`the document has an operation with the function ${names[kind].function} already`);
-    }
+    if (existing) yield `the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`;
+    const { function: own } = names[kind];
+    if (rpcs.includes(own)) yield `the document has an operation with the function ${own} already`;
   }
-  for (const column of columns) reasons.push(...findUnfit(column, name));
-  if (kinds.includes('create') || kinds.includes('update')) {
+  yield* columns.flatMap((column) => findUnfit(column, name) ?? []);
+  if (writes) {
     const indexed = [...table.indexes, ...table.uniques.map((unique) => unique.columns)].flat();
     const texts = written.filter((one) => indexed.includes(one.name) && (one.schema.maxLength ?? 0) > MAX_INDEXED);
-    reasons.push(...texts.map((column) => describeIndexed(column, name)));
+    yield* texts.map((column) => describeIndexed(column, name));
     // The functions read the records of the table, which only row security limits to the tenant a second time.
     const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.table] : []));
-    reasons.push(...[...new Set(open)].map(describeOpenTable));
+    yield* [...new Set(open)].map(describeOpenTable);
+    if (written.length === 0) yield `${name} has no column that a client could set`;
   }
-  for (const filter of filters.filter(({ name }) => kinds.includes('list') && PAGE.includes(name))) {
-    reasons.push(
-      `${filter.name} of ${name} would be a filter with the name of a parameter of pages: rename the column`,
-    );
-  }
-  if (kinds.includes('list') && order === '') {
-    reasons.push(
-      `no index has ${name} in the order of a list: create one in a migration, such as create index ${table.name}_in_order on ${name} (tenant_id, criado_em, id)`,
-    );
+  if (kinds.includes('list')) {
+    for (const { name: filter } of filters.filter((one) => PAGE.includes(one.name))) {
+      yield `${filter} of ${name} would be a filter with the name of a parameter of pages: rename the column`;
+    }
+    const index = `create index ${table.name}_in_order on ${name} (tenant_id, criado_em, id)`;
+    if (order === '') yield `no index has ${name} in the order of a list: create one in a migration, such as ${index}`;
   }
   const required = table.columns.find(
     (column) => !columns.includes(column) && !column.isNullable && column.default === null && !column.isGenerated,
   );
-  if ((kinds.includes('create') || kinds.includes('update')) && written.length === 0) {
-    reasons.push(`${name} has no column that a client could set`);
-  }
   if (kinds.includes('create') && required) {
-    reasons.push(`${required.name} of ${name} is required, and the schema of the answer does not have it`);
+    yield `${required.name} of ${name} is required, and the schema of the answer does not have it`;
   }
-  if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
 }
 
 /** The maximum length of an indexed text: an entry of an index has less than 2704 bytes, and a character up to 4. */
@@ -181,33 +177,28 @@ const NAME = /^[a-z_][a-z0-9_]*$/;
 /** Names that functions give to their arguments and variables. */
 const TAKEN = /^(p_.*|v_(tenant|after|first|record|constraint))$/;
 
-/** Why a column cannot be served; empty if it can. */
-function findUnfit({ name, identifier, type, schema, base }: Column, table: string): string[] {
+/** Why a column cannot be served; undefined if it can. */
+function findUnfit({ name, identifier, type, schema, base }: Column, table: string): string | undefined {
+  const column = `${name} of ${table}`;
   if (!NAME.test(name) || TAKEN.test(name)) {
-    return [`${name} of ${table} cannot be the name of a field, or is one of a function's own: rename the column`];
+    return `${column} cannot be the name of a field, or is one of a function's own: rename the column`;
   }
   if (/^jsonb?$/.test(base) && schema.type === undefined) {
-    return [
-      `${name} of ${table} is ${type}, and only you know what is in it: if every value is an object, add --object ${name}, or else write the operation by hand, and describe it in the document`,
-    ];
+    const remedy = `if every value is an object, add --object ${name}, or else write the operation by hand`;
+    return `${column} is ${type}, and only you know what is in it: ${remedy}, and describe it in the document`;
   }
-  if (schema.type === undefined) {
-    return [`${name} of ${table} is ${type}, which no schema is known for: write the operation by hand`];
-  }
+  if (schema.type === undefined)
+    return `${column} is ${type}, which no schema is known for: write the operation by hand`;
   if (schema.type === 'string' && schema.maxLength === undefined && !schema.enum) {
-    return [
-      `${name} of ${table} has no limit: add a constraint in a migration, such as check (char_length(${identifier}) <= 255)`,
-    ];
+    const check = `check (char_length(${identifier}) <= 255)`;
+    return `${column} has no limit: add a constraint in a migration, such as ${check}`;
   }
   const number: Column['schema'] = schema.items ?? schema;
-  const { minimum, maximum, exclusiveMinimum = minimum, exclusiveMaximum = maximum } = number;
-  if (number.type === 'number' && (exclusiveMinimum === undefined || exclusiveMaximum === undefined)) {
-    const remedy = schema.items
-      ? 'declare a precision in a migration, as in numeric(8, 2)[]'
-      : `add a constraint in a migration, such as check (${identifier} between 0 and 500)`;
-    return [`${name} of ${table} has no bounds: ${remedy}`];
-  }
-  return [];
+  const { minimum, maximum, exclusiveMinimum: above = minimum, exclusiveMaximum: below = maximum } = number;
+  if (number.type !== 'number' || (above !== undefined && below !== undefined)) return undefined;
+  if (schema.items) return `${column} has no bounds: declare a precision in a migration, as in numeric(8, 2)[]`;
+  const check = `check (${identifier} between 0 and 500)`;
+  return `${column} has no bounds: add a constraint in a migration, such as ${check}`;
 }
 
 /** The columns of a record: those of its schema in the document, or all without one. */
