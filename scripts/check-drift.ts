@@ -7,7 +7,7 @@ import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
 import { openStore } from '../src/store/open.ts';
 import type { Store } from '../src/store/store.ts';
-import { findBodyErrors, NotCheckedError } from './function-bodies.ts';
+import { checkBodies } from './function-bodies.ts';
 
 const DOCUMENT = 'openapi.yaml';
 
@@ -24,7 +24,10 @@ export async function checkDrift(env: Environment, print: (line: string) => void
     if (fault) throw toError(store, fault);
     const drift = await describeDrift({ document, store, deadlineMs: config.deadlineMs });
     if ('failure' in drift) throw toError(store, drift.failure);
-    const lines = [...drift.lines, ...(await findErrors(config.store, print))];
+    const { url } = config.store.kind === 'postgres' ? config.store : {};
+    const bodies = url ? await checkBodies(url) : { obstacle: 'needs DATABASE_URL' };
+    if ('obstacle' in bodies) print(`Note: the bodies of the functions are not checked: ${bodies.obstacle}`);
+    const lines = [...drift.lines, ...('errors' in bodies ? bodies.errors : [])];
     if (lines.length > 0) throw new DriftError(lines.join('\n'));
     print(`${DOCUMENT} and the database agree on ${document.operations.size} operations`);
   } finally {
@@ -35,18 +38,6 @@ export async function checkDrift(env: Environment, print: (line: string) => void
 /** Replaces an embedded store by a temporary one with the migrations alone. */
 function toEmpty(store: Config['store']): Config['store'] {
   return store.kind === 'embedded' ? { ...store, dataDir: undefined, demoData: false } : store;
-}
-
-/** Finds the errors in the bodies of the functions, or prints why they cannot be checked. */
-async function findErrors(store: Config['store'], print: (line: string) => void): Promise<string[]> {
-  try {
-    if (store.kind !== 'postgres') throw new NotCheckedError('needs DATABASE_URL');
-    return await findBodyErrors(store.url);
-  } catch (error) {
-    if (!(error instanceof NotCheckedError)) throw error;
-    print(`Note: the bodies of the functions are not checked: ${error.message}`);
-    return [];
-  }
 }
 
 function toError(store: Store, { cause }: Fault): Error {

@@ -3,7 +3,6 @@
 
 import type pg from 'pg';
 import { connect } from '../src/admin/database.ts';
-import { OperatorError } from '../src/errors.ts';
 
 /** Selects the findings in schemas public and private; `line` counts from the start of the body. */
 export const FINDINGS = `
@@ -27,43 +26,45 @@ export type Finding = {
   readonly message: string;
 };
 
-/** The bodies cannot be checked on this database. */
-export class NotCheckedError extends OperatorError {}
+/** The errors, one line each, or why the bodies cannot be checked on this database. */
+type Bodies = { readonly errors: readonly string[] } | { readonly obstacle: string };
 
-/** Finds the errors, one line each. Throws NotCheckedError. */
-export async function findBodyErrors(url: string): Promise<string[]> {
+/** Finds the errors in the bodies of the functions. */
+export async function checkBodies(url: string): Promise<Bodies> {
   const db = await connect(url, 'check-contract');
   try {
     // Rolled back at the end, with the extension.
     await db.query('begin');
-    await prepare(db);
+    const obstacle = await prepare(db);
+    if (obstacle) return { obstacle };
     const { rows } = await db.query<Finding>(FINDINGS);
-    return rows
-      .filter(({ level }) => level === 'error')
-      .map(({ function: name, line, message }) => `${name}${line === null ? '' : `, line ${line}`}: ${message}`);
+    const errors = rows.filter(({ level }) => level === 'error');
+    return {
+      errors: errors.map((one) => `${one.function}${one.line === null ? '' : `, line ${one.line}`}: ${one.message}`),
+    };
   } finally {
     await db.end();
   }
 }
 
-/** Creates the extension if necessary, and puts it on the search path. Throws NotCheckedError. */
-async function prepare(db: pg.Client): Promise<void> {
+/** Creates the extension if necessary, and puts it on the search path. Gives the reason if it cannot. */
+async function prepare(db: pg.Client): Promise<string | undefined> {
   const { rows } = await db.query(
     `select coalesce(has_schema_privilege(to_regnamespace('private'), 'usage'), false) as "isAdmin", current_user as role,
             exists (select from pg_available_extensions where name = 'plpgsql_check') as "isAvailable"`,
   );
   const [{ isAdmin, role, isAvailable }] = rows;
-  if (!isAdmin)
-    throw new NotCheckedError(`${role} may not use schema private; use the role that applied the migrations`);
-  if (!isAvailable) throw new NotCheckedError('the server has no extension plpgsql_check');
+  if (!isAdmin) return `${role} may not use schema private; use the role that applied the migrations`;
+  if (!isAvailable) return 'the server has no extension plpgsql_check';
   try {
     await db.query('create extension if not exists plpgsql_check');
-  } catch (error) {
-    throw new NotCheckedError('as a superuser, run "create extension plpgsql_check"', { cause: error });
+  } catch {
+    return 'as a superuser, run "create extension plpgsql_check"';
   }
   await db.query(`
     select set_config('search_path', format('pg_catalog, %I', n.nspname), true)
       from pg_extension e
       join pg_namespace n on n.oid = e.extnamespace
      where e.extname = 'plpgsql_check'`);
+  return undefined;
 }

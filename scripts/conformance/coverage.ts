@@ -1,7 +1,7 @@
 // The parts of the document that a run has tested: statuses, inputs, and the keywords of the inputs' schemas. The keywords of an answer
 // are tested with its status.
 
-import { SUBSCHEMAS } from '../../src/openapi/structure.ts';
+import { mapChildren } from '../../src/openapi/structure.ts';
 import type { Input, Operation, Schema } from './operations.ts';
 
 /** A part of the document, such as the keyword `minimum` of an input, with the reason if it was not tested. */
@@ -68,12 +68,11 @@ function keywordsOf(input: Input): string[] {
     if (seen.has(schema)) return [];
     seen.add(schema);
     const own = ASSERTIONS.filter((name) => name in schema && !(name === 'type' && isText(schema)));
-    const inside = Object.entries(schema).flatMap(([name, value]): [string, Schema][] => {
-      if (SUBSCHEMAS.one.includes(name)) return typeof value === 'object' ? [[name, value]] : [];
-      const isGroup = SUBSCHEMAS.list.includes(name) || SUBSCHEMAS.map.includes(name);
-      return isGroup ? Object.entries(value).map(([key, part]) => [`${name}.${key}`, part as Schema]) : [];
+    const all = own.map((name) => prefix + name);
+    mapChildren('schema', { ...schema }, (_kind, part, place) => {
+      if (typeof part === 'object') all.push(...walk(part as Schema, `${prefix}${place.join('.')}.`));
     });
-    return [...own.map((name) => prefix + name), ...inside.flatMap(([path, part]) => walk(part, `${prefix}${path}.`))];
+    return all;
   };
   return walk(input.schema, '');
 }
