@@ -78,11 +78,10 @@ async function listPending(
   migrations: readonly Migration[],
   print: (line: string) => void,
 ): Promise<string[]> {
-  const pending = await findPendingMigrations(client, migrations);
-  for (const { file } of pending) print(`pending ${basename(file)}`);
-  const steps = await readDistribution(client);
-  for (const step of steps) print(`pending ${step}`);
-  return [...pending.map(({ file }) => file), ...steps];
+  const files = (await findPendingMigrations(client, migrations)).map(({ file }) => basename(file));
+  const pending = [...files, ...(await readDistribution(client))];
+  for (const one of pending) print(`pending ${one}`);
+  return pending;
 }
 
 async function apply(

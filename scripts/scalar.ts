@@ -18,15 +18,10 @@ export async function readInstalled(): Promise<Buffer> {
   return rawPayload;
 }
 
-/** Reads the script that the gateway serves. */
-function readServed(): Buffer {
-  return brotliDecompressSync(readFileSync(FILE));
-}
-
 if (import.meta.main) {
   const script = await readInstalled();
   // Only if it changed: the best compression takes 20 seconds.
-  if (!existsSync(FILE) || !readServed().equals(script)) {
+  if (!existsSync(FILE) || !brotliDecompressSync(readFileSync(FILE)).equals(script)) {
     const { BROTLI_PARAM_QUALITY: QUALITY, BROTLI_MAX_QUALITY, BROTLI_PARAM_SIZE_HINT: SIZE_HINT } = constants;
     writeFileSync(
       FILE,

@@ -12,7 +12,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import { type Example, readExamples } from '../../src/openapi/examples.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
-import { DESCRIPTION, toDescription } from '../../src/store/catalog.ts';
+import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
@@ -76,9 +76,8 @@ export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: 
 
 /** Reads the functions in schema public. */
 export async function describeFunctions(db: pg.Client): Promise<readonly DatabaseFunction[]> {
-  const description = toDescription(await query(db, DESCRIPTION.text, []));
-  if ('failure' in description) throw description.failure.cause;
-  return description.functions;
+  const { rows } = await db.query<{ json: string }>(DESCRIPTION.text);
+  return JSON.parse(rows[0]?.json ?? '[]');
 }
 
 function writeMigration(subject: Subject): string {
@@ -119,13 +118,11 @@ async function chooseSamples(
   // An example must not change or delete what another one shows.
   const free = rows.slice(2).filter(({ row }) => !text.includes(row.id));
   const [changed] = free;
-  const referred = rows.find(({ used }) => used.some((name) => name !== null))?.row;
+  const referred = rows.find(({ isUsed }) => isUsed)?.row;
   const own = table.columns.filter(({ reference }) => reference?.table === `private.${table.name}`);
   const referring = all.filter((row) => own.some(({ name }) => row[name] === referred?.id));
   const isNeeded = (row: Row) => referring.length === 1 && row === referring[0];
-  const deleted = free.findLast(
-    ({ row, used }) => row !== changed?.row && used.every((name) => name === null) && !isNeeded(row),
-  );
+  const deleted = free.findLast(({ row, isUsed }) => row !== changed?.row && !isUsed && !isNeeded(row));
   const need = (row: Row | undefined, what: string) => {
     if (row) return row;
     throw new RefusedError(
@@ -188,18 +185,18 @@ async function chooseSamples(
   return mapKinds((kind) => (kinds.includes(kind) ? makers[kind]() : []));
 }
 
-/** Reads the tenant's demo data in the order of a list, each row with the foreign keys that refer to it. */
+/** Reads the tenant's demo data in the order of a list, and whether other records refer to a row. */
 async function readRows(
   db: pg.Client,
   { table, order }: Subject,
   key: string,
-): Promise<{ row: Row; used: (string | null)[] }[]> {
-  const used = table.incoming.map(({ name, columns, table: other }) => {
+): Promise<{ row: Row; isUsed: boolean }[]> {
+  const uses = table.incoming.map(({ columns, table: other }) => {
     const references = columns.map((column) => `r.${column}`).join(', ');
-    return `case when exists (select from ${other} r where (${references}) = (t.tenant_id, t.id)) then '${name}' end`;
+    return `exists (select from ${other} r where (${references}) = (t.tenant_id, t.id))`;
   });
-  const { rows } = await db.query<{ row: Row; used: (string | null)[] }>(
-    `select to_jsonb(t.*) as row, array[${used.join(', ')}]::text[] as used
+  const { rows } = await db.query<{ row: Row; isUsed: boolean }>(
+    `select to_jsonb(t.*) as row, ${['false', ...uses].join(' or ')} as "isUsed"
        from private.${table.name} t
       where t.tenant_id = (select k.tenant_id from private.api_keys k where k.key_hash = sha256($1))
       order by ${order ? `t.${order}, ` : ''}t.id`,
@@ -210,16 +207,12 @@ async function readRows(
 
 /** Takes one value from another row, of a column without a unique or check constraint. */
 function change({ table, written }: Subject, row: Row, all: readonly Row[]): Row {
-  const bound = [...table.uniques, ...table.otherChecks];
-  const isFree = (name: string) => !bound.some(({ columns }) => columns.includes(name));
-  const columns = written.filter(({ name }) => isFree(name));
-  const other = columns.flatMap(({ name }) =>
-    all
-      .filter((one) => one[name] !== row[name] && one[name] !== null)
-      .slice(0, 1)
-      .map((one) => [name, one[name]]),
-  );
-  return { ...row, ...Object.fromEntries(other.slice(0, 1)) };
+  const bound = [...table.uniques, ...table.otherChecks].flatMap(({ columns }) => columns);
+  for (const { name } of written.filter((column) => !bound.includes(column.name))) {
+    const other = all.find((one) => one[name] !== row[name] && one[name] !== null);
+    if (other) return { ...row, [name]: other[name] };
+  }
+  return row;
 }
 
 /** Adds the answers that the operations give to their samples. Throws RefusedError for an unexpected one. */
@@ -281,17 +274,12 @@ async function call(db: pg.Client, made: Call): Promise<Result> {
   const { text, values } = createStatementWriter()(made, made.returns);
   await db.query('savepoint example; set local role gateway');
   try {
-    const result = await query(db, text, [...values]);
+    const { rows } = await db.query<{ json: string | null }>(text, [...values]);
     await db.query(CHECK_DEFERRED);
-    return result;
+    return toResult(rows[0] && [rows[0].json]);
   } catch (error) {
     return { failure: toFailure(error as PgError) };
   } finally {
     await db.query('rollback to savepoint example');
   }
-}
-
-async function query(db: pg.Client, text: string, values: unknown[]): Promise<Result> {
-  const { rows } = await db.query<{ json: string | null }>(text, values);
-  return toResult(rows[0] && [rows[0].json]);
 }
