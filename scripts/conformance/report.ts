@@ -2,6 +2,7 @@
 
 import { styleText } from 'node:util';
 import junit, { type Builder } from 'junit-report-builder';
+import { showControls } from '../../src/admin/terminal.ts';
 import type { Created } from './client.ts';
 import type { Part } from './coverage.ts';
 
@@ -67,10 +68,10 @@ export function toSection({ title, seconds, outcomes }: Section): string {
 
 function toFailure(failures: readonly Failed[]): string {
   const [{ curl, expected, got }] = failures as [Failed];
-  const indent = (text: string) => toPrintable(text).replaceAll('\n', '\n              ');
+  const indent = (text: string) => showControls(text).replaceAll('\n', '\n              ');
   return [
     ...failures.map(({ name }) => `  ${paint('red', `FAILED  ${name}`)}`),
-    `    ${toPrintable(curl)}`,
+    `    ${showControls(curl)}`,
     `    expected  ${indent(expected)}`,
     `    got       ${indent(got)}`,
     '',
@@ -82,7 +83,7 @@ function toReasons(what: string, all: readonly { readonly name: string; readonly
   return [...Map.groupBy(all, ({ reason }) => reason)].map(([reason, same]) => {
     const names = same.slice(0, MAX_NAMES).map(({ name }) => name);
     const more = same.length > MAX_NAMES ? ` and ${same.length - MAX_NAMES} more` : '';
-    return paint('dim', `  ${what}  ${toPrintable(reason)}: ${names.join(', ')}${more}`);
+    return paint('dim', `  ${what}  ${showControls(reason)}: ${names.join(', ')}${more}`);
   });
 }
 
@@ -112,7 +113,7 @@ export function toCreated(created: Created): string[] {
     const lines = Map.groupBy(records.entries(), ([index]) => Math.floor(index / IDS_PER_LINE));
     return [
       `Created by ${by} and not removed: ${records.length}`,
-      ...[...lines.values()].map((line) => `  ${line.map(([, { id }]) => toPrintable(id)).join(' ')}`),
+      ...[...lines.values()].map((line) => `  ${line.map(([, { id }]) => showControls(id)).join(' ')}`),
       '',
     ];
   });
@@ -122,11 +123,6 @@ function group(outcomes: readonly Outcome[]) {
   const filter = <R extends Outcome['result']>(result: R) =>
     outcomes.filter((outcome): outcome is Extract<Outcome, { result: R }> => outcome.result === result);
   return { passed: filter('passed'), failed: filter('failed'), skipped: filter('skipped') };
-}
-
-/** Replaces control characters of an answer, which a terminal would carry out. */
-function toPrintable(text: string): string {
-  return text.replace(/[^\P{Cc}\n\t]/gu, '\ufffd');
 }
 
 /** Colours only on a terminal. */

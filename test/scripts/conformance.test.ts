@@ -348,7 +348,7 @@ describe('the command', () => {
 
     expect([told.code, json.code]).toEqual([1, 1]);
     expect(told.output).toContain('the key $API_KEY');
-    expect(told.output).toContain('\ufffd[2J');
+    expect(told.output).toContain('\\u001b[2J');
     expect(told.output).toContain(`${GET} '${url}/anamnese/secoes`);
     for (const text of [told.output, told.errors, json.output, json.errors, xml]) expect(text).not.toContain('wms_"');
     for (const text of [told.output, json.output, xml]) expect(text).not.toMatch(/wms_.{0,6}('|&apos;|%27).{0,20}key/);
