@@ -3,9 +3,9 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { readApiRoot } from '../../src/openapi/document.ts';
+import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type DocumentOperation, listSources } from '../../src/openapi/operations.ts';
 import { normalizeTemplate, readTemplate } from '../../src/openapi/path.ts';
-import { follow } from '../../src/openapi/pointer.ts';
 import { itemsOf, type Schema } from '../../src/openapi/schema.ts';
 import { readStyle } from '../../src/openapi/styles.ts';
 import { below, createComparison, type Difference, namesOf, type Use } from './schemas.ts';
@@ -55,7 +55,9 @@ function* readOperation(
   const { path, method, places: _places, parameters = [], requestBody, responses, security, ...others } = source;
   const name = `${method.toUpperCase()} ${route}`;
   const around = `${method} ${normalizeTemplate(route).replace(/\{[^}]+\}/g, '{}')}`;
-  yield [around, { name, use: 'request', fields: { security: readKeys(document, security), ...others } }];
+  // Header names ignore case.
+  const keyHeader = findKeyScheme(document, security ?? [])?.name.toLowerCase() ?? '';
+  yield [around, { name, use: 'request', fields: { security: keyHeader, ...others } }];
   for (const parameter of parameters as OpenAPIV3.ParameterObject[]) {
     const { name: own, in: place, required, style: _style, explode: _explode, ...rest } = parameter;
     const key = place === 'path' ? readTemplate(path).indexOf(own) : place === 'header' ? own.toLowerCase() : own;
@@ -85,17 +87,6 @@ function* readOperation(
 function readContent({ content, ...fields }: OpenAPIV3.ResponseObject | OpenAPIV3.RequestBodyObject) {
   const schema = content?.['application/json']?.schema as Schema | undefined;
   return { fields: { ...fields, ...(schema ? { schema } : {}) }, isContent: true } as const;
-}
-
-/** The headers of the keys that a request needs; empty if it needs none. */
-function readKeys(document: OpenAPIV3.Document, security: DocumentOperation['security'] = []): string {
-  const schemes = document.components?.securitySchemes ?? {};
-  const names = security.flatMap((requirement) => Object.keys(requirement));
-  const headers = names.map((name) => {
-    const { name: header = name } = follow(document, schemes[name] ?? {}) as { name?: string };
-    return header.toLowerCase();
-  });
-  return headers.join(', ');
 }
 
 function compareParts(before: Parts, after: Parts): Change[] {
