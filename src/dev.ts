@@ -1,7 +1,7 @@
 // npm run dev: applies a saved document or migration at once, and logs drift.
 
 import { execFile } from 'node:child_process';
-import { existsSync, type FSWatcher, statSync, watch } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { isDeepStrictEqual, promisify } from 'node:util';
 import { toSuccess } from './api/answer.ts';
@@ -34,8 +34,8 @@ type Development = {
   readonly log: { info(text: string): void; warn(text: string): void };
 };
 
-/** Debounce time in milliseconds: an editor saves a file in several steps. */
-const QUIET_MS = 100;
+/** How often the files are looked at, in milliseconds. */
+const LOOK_MS = 100;
 /** How much of a value a line shows, in characters. */
 const SHOWN = 80;
 /** A key that no tenant has. */
@@ -44,8 +44,6 @@ const UNKNOWN_KEY = 'wms_live_unknown';
 const DENIED = '42501';
 /** Demo data is loaded only into a new store. */
 const OTHER_DATA = ' (with the demo data as it is now: DATA_DIR=:memory: npm run dev)';
-/** How often a missing folder is looked for, in milliseconds. */
-const SEARCH_MS = 500;
 
 /** Watches the document and the migrations. Returns the function that stops it. */
 export function develop(development: Development, compiled: CompiledDocument): () => void {
@@ -56,24 +54,20 @@ export function develop(development: Development, compiled: CompiledDocument): (
     if (!isStopped) log.warn(text);
   };
   const session = new Session({ ...development, log: { info: (text) => log.info(text), warn } }, compiled);
-  const readDocument = () => session.readDocument();
-  const isNamed = (path: string) => (file: string) => file === basename(path);
-  const texts = toTextsFile(document);
   // The other files of a divided document (docs/openapi-support.md).
   const parts = join(dirname(document), 'src/document');
-  const isPart = (file: string) => /\.(ya?ml|json)$/.test(file);
-  const isMigration = (file: string) => file.endsWith('.sql');
-  const stops = [
-    onChange(dirname(document), isNamed(document), readDocument, warn),
-    onChange(dirname(texts), isNamed(texts), readDocument, warn),
-    onChange(parts, isPart, readDocument, warn, true),
-    onChange(migrations, isMigration, () => session.readMigrations(), warn),
-  ];
+  const findDocument = () => [document, toTextsFile(document), ...findFiles(parts, /\.(ya?ml|json)$/)];
+  const stopDocument = onChange(findDocument, () => session.readDocument());
+  const stopMigrations = onChange(
+    () => findFiles(migrations, /\.sql$/),
+    () => session.readMigrations(),
+  );
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
   session.begin();
   return () => {
     isStopped = true;
-    for (const stop of stops) stop();
+    stopDocument();
+    stopMigrations();
   };
 }
 
@@ -214,50 +208,38 @@ function findDifference(wanted: Json | undefined, got: Json | undefined, place =
 }
 
 /**
- * Calls back once after matching files of a folder have changed, or with `isDeep` of the folders in it too. Watches a folder as soon as
- * it is there, also again after a change of branches. Returns the function that stops it.
+ * Calls back once after files have changed, come or gone, and returns the function that stops it. It looks at them, because events of
+ * the file system get lost: of folders that go and come back with a branch, and between a container and its host.
  */
-function onChange(
-  folder: string,
-  isWanted: (file: string) => boolean,
-  callback: () => void,
-  warn: (text: string) => void,
-  isDeep = false,
-): () => void {
-  let timer: NodeJS.Timeout | undefined;
-  let watcher: FSWatcher | undefined;
-  const callSoon = (work: () => void, ms: number) => {
-    clearTimeout(timer);
-    timer = setTimeout(work, ms);
-  };
-  const begin = () => {
-    watcher = watch(folder, { recursive: isDeep }, (_event, file) => {
-      // An event with the folder's own name: it was removed.
-      if (file === basename(folder) && !existsSync(join(folder, file))) lose();
-      else if (file !== null && isWanted(file)) callSoon(callback, QUIET_MS);
-    }).on('error', lose);
-  };
-  const lose = () => {
-    watcher?.close();
-    warn(`${folder} has gone: it is watched again once it is back`);
-    callSoon(find, SEARCH_MS);
-  };
-  const find = () => {
-    try {
-      // A recursive watch of a missing folder does not throw.
-      statSync(folder);
-      begin();
+function onChange(findFiles: () => readonly string[], callback: () => void): () => void {
+  const look = () => findFiles().map(toState).join();
+  let [known, last] = [look(), ''];
+  const timer = setInterval(() => {
+    const now = look();
+    // An editor saves a file in several steps.
+    if (now === last && now !== known) {
+      known = now;
       callback();
-    } catch {
-      callSoon(find, SEARCH_MS);
     }
-  };
-  if (existsSync(folder)) begin();
-  else callSoon(find, SEARCH_MS);
-  return () => {
-    clearTimeout(timer);
-    watcher?.close();
-  };
+    last = now;
+  }, LOOK_MS);
+  return () => clearInterval(timer);
+}
+
+/** Another text after each change of a file. */
+function toState(file: string): string {
+  const { ino, ctimeMs, size } = statSync(file, { throwIfNoEntry: false }) ?? {};
+  return `${file} ${ino} ${ctimeMs} ${size}`;
+}
+
+/** The files of a folder, and of those in it, whose names match; none without the folder. */
+function findFiles(folder: string, pattern: RegExp): string[] {
+  try {
+    const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+    return files.filter((file) => pattern.test(file)).map((file) => join(folder, file));
+  } catch {
+    return [];
+  }
 }
 
 /** Runs in another process, because it takes a second of processor time. */
