@@ -41,16 +41,11 @@ export type DatabaseAddress = {
 export class UrlError extends Error {}
 
 /** The accepted values of a parameter, or why it is refused. */
-type Rule =
-  | { readonly isTaken: (value: string) => boolean; readonly expected: string; readonly others?: Others }
-  | { readonly refused: string };
-
-/** Values that only libpq accepts, and what to write instead. */
-type Others = { readonly values: readonly string[]; readonly expected: string };
+type Rule = { readonly isTaken: (value: string) => boolean; readonly expected: string } | { readonly refused: string };
 
 const matching = (pattern: RegExp, expected: string): Rule => ({ isTaken: (value) => pattern.test(value), expected });
-const oneOf = (...words: string[]) => ({
-  isTaken: (value: string) => words.includes(value),
+const oneOf = (...words: string[]): Rule => ({
+  isTaken: (value) => words.includes(value),
   expected: words.join(', '),
 });
 const ANY = matching(/^/, 'a text');
@@ -87,11 +82,8 @@ export const PARAMETERS: Readonly<Record<string, Rule>> = {
   gssdelegation: oneOf('0'),
   // A parameter of JDBC, which libpq reads as sslmode=require.
   ssl: oneOf('true'),
-  // `no-verify` is the driver's.
-  sslmode: {
-    ...oneOf('disable', 'require', 'verify-ca', 'verify-full', 'no-verify'),
-    others: { values: ['allow', 'prefer'], expected: 'disable or require, because the gateway does not fall back' },
-  },
+  // Not `allow` and `prefer`, because the gateway does not fall back; `no-verify` is the driver's.
+  sslmode: oneOf('disable', 'require', 'verify-ca', 'verify-full', 'no-verify'),
   requiressl: { refused: 'is not supported: use sslmode' },
   sslnegotiation: oneOf('postgres', 'direct'),
   sslcompression: oneOf('0'),
@@ -104,14 +96,8 @@ export const PARAMETERS: Readonly<Record<string, Rule>> = {
   max_protocol_version: oneOf('3.0', '3.2', 'latest'),
   service: { refused: 'is not supported: write its settings into the URL' },
   servicefile: { refused: 'is not supported: write the settings of the service into the URL' },
-  target_session_attrs: {
-    ...oneOf('any', 'read-write', 'primary'),
-    others: {
-      values: ['read-only', 'standby', 'prefer-standby'],
-      expected: 'read-write, because all calls go to the primary',
-    },
-  },
-  // Without an effect: only the primary is used.
+  // All calls go to the primary.
+  target_session_attrs: oneOf('any', 'read-write', 'primary'),
   load_balance_hosts: oneOf('disable', 'random'),
 };
 
@@ -186,8 +172,7 @@ function checkParameter(name: string, value: string, isShown: boolean): string {
   }
   if ('refused' in rule) throw new UrlError(`${name} ${rule.refused}`);
   if (rule.isTaken(value)) return value;
-  const { expected } = rule.others?.values.includes(value) ? rule.others : rule;
-  throw new UrlError(`${name}=${value}: expected ${expected}`);
+  throw new UrlError(`${name}=${value}: expected ${rule.expected}`);
 }
 
 type Host = { readonly host: string; readonly address: string | undefined; readonly port: string };

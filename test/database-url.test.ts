@@ -152,14 +152,7 @@ test.each([
   ['postgres://a,b,a:5432/n', 'a:5432 is there twice: expected each server once'],
   ['postgres://%ff,b/n', 'a host is not valid percent-encoded UTF-8'],
   ['postgres://a,b/n?target_session_attrs=master', 'target_session_attrs=master: expected any, read-write, primary'],
-  [
-    'postgres://a,b/n?target_session_attrs=standby',
-    'target_session_attrs=standby: expected read-write, because all calls go to the primary',
-  ],
-  [
-    'postgres://a,b/n?target_session_attrs=prefer-standby',
-    'target_session_attrs=prefer-standby: expected read-write, because all calls go to the primary',
-  ],
+  ['postgres://a,b/n?target_session_attrs=standby', 'target_session_attrs=standby: expected any, read-write, primary'],
   ['postgres://a,b/n?target_session_attr=any', 'target_session_attr: expected target_session_attrs'],
   ['postgres://a,b/n?connect_timout=1', 'connect_timout: expected connect_timeout'],
   ['postgres://a,b/n?load_balance_hosts=on', 'load_balance_hosts=on: expected disable, random'],
@@ -169,10 +162,7 @@ test.each([
     'postgres://a/n?sslmode=require&sslrootcert=system',
     'sslmode=require: expected verify-full with sslrootcert=system',
   ],
-  [
-    'postgres://a/n?sslmode=prefer',
-    'sslmode=prefer: expected disable or require, because the gateway does not fall back',
-  ],
+  ['postgres://a/n?sslmode=prefer', 'sslmode=prefer: expected disable, require, verify-ca, verify-full, no-verify'],
   ['postgres://a/n?sslmode=verify-ca', 'sslmode=verify-ca: expected sslrootcert with it, or verify-full'],
   [
     'postgres://a/n?sslnegotiation=direct',
