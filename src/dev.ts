@@ -19,6 +19,8 @@ import type { OwnStore } from './store/open.ts';
 import type { PgError } from './store/sqlstate.ts';
 import type { Json, Result, Store } from './store/store.ts';
 
+type Drift = Awaited<ReturnType<typeof describeDrift>>;
+
 /** The watched files, and the parts to update when they change. */
 type Development = {
   readonly document: string;
@@ -46,122 +48,98 @@ const DENIED = '42501';
 const OTHER_DATA = ' (with the demo data as it is now: DATA_DIR=:memory: npm run dev)';
 
 /** Watches the document and the migrations. Returns the function that stops it. */
-export function develop(development: Development, compiled: CompiledDocument): () => void {
-  const { document, migrations, log } = development;
+export function develop(development: Development, first: CompiledDocument): () => void {
+  const { document, types, migrations, store, own, serve, deadlineMs, log } = development;
+  let compiled = first;
   let isStopped = false;
   // After the stop the store is closed, and unfinished work fails.
   const warn = (text: string) => {
     if (!isStopped) log.warn(text);
   };
-  const session = new Session({ ...development, log: { info: (text) => log.info(text), warn } }, compiled);
+  let last = Promise.resolve();
+  /** Does one work at a time, in the order of the saves. */
+  const enqueue = (work: () => Promise<void>) => {
+    last = last.then(work).catch((error: Error) => {
+      warn(messageOf(error) + (error instanceof DocumentError ? '\nStill serving the last valid document' : ''));
+    });
+  };
+  /** Compares the database with the document, and tries the examples. */
+  const compare = async (report: (drift: Drift) => void) => {
+    const drift = await describeDrift({ document: compiled, store, deadlineMs });
+    report(drift);
+    if (own && !('failure' in drift)) await tryExamples(compiled, own, drift.broken, warn);
+  };
+  const reportDrift = (drift: Drift) => {
+    if ('failure' in drift) warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
+    else if (drift.lines.length > 0) warn(drift.lines.join('\n'));
+    else log.info('Document and database agree');
+  };
+  const readDocument = async () => {
+    compiled = await compileFile(document);
+    serve(compiled);
+    log.info(`Serving the saved ${basename(document)}`);
+    await generateTypes(document, types);
+    await compare(reportDrift);
+  };
+  const readMigrations = async () => {
+    if (!own) return log.info('A migration has changed: apply it with npm run migrate');
+    for (const file of await own.migrate()) log.info(`Applied ${basename(file)}`);
+    await compare(reportDrift);
+  };
   // The other files of a divided document (docs/openapi-support.md).
   const parts = join(dirname(document), 'src/document');
   const findDocument = () => [document, toTextsFile(document), ...findFiles(parts, /\.(ya?ml|json)$/)];
-  const stopDocument = onChange(findDocument, () => session.readDocument());
-  const stopMigrations = onChange(
-    () => findFiles(migrations, /\.sql$/),
-    () => session.readMigrations(),
-  );
+  const findMigrations = () => findFiles(migrations, /\.sql$/);
+  const stops = [
+    onChange(findDocument, () => enqueue(readDocument)),
+    onChange(findMigrations, () => enqueue(readMigrations)),
+  ];
   log.info(`Watching ${basename(document)} and ${basename(migrations)}`);
-  session.begin();
+  // The start has reported drift.
+  enqueue(() => compare(() => {}));
   return () => {
     isStopped = true;
-    stopDocument();
-    stopMigrations();
+    for (const stop of stops) stop();
   };
 }
 
-class Session {
-  readonly #development: Development;
-  #compiled: CompiledDocument;
-  /** Changes are handled one at a time, in the order of the saves. */
-  #last: Promise<void> = Promise.resolve();
-
-  constructor(development: Development, compiled: CompiledDocument) {
-    this.#development = development;
-    this.#compiled = compiled;
-  }
-
-  /** Tries the examples. The start has already reported drift. */
-  begin(): void {
-    this.#enqueue(async ({ store, deadlineMs }) => {
-      const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
-      if (!('failure' in drift)) await this.#tryExamples(drift.broken);
-    });
-  }
-
-  readDocument(): void {
-    this.#enqueue(async ({ document, types, serve, log }) => {
-      this.#compiled = await compileFile(document);
-      serve(this.#compiled);
-      log.info(`Serving the saved ${basename(document)}`);
-      await generateTypes(document, types);
-      await this.#reportDrift();
-    });
-  }
-
-  readMigrations(): void {
-    this.#enqueue(async ({ own, log }) => {
-      if (!own) {
-        log.info('A migration has changed: apply it with npm run migrate');
-        return;
-      }
-      for (const file of await own.migrate()) log.info(`Applied ${basename(file)}`);
-      await this.#reportDrift();
-    });
-  }
-
-  #enqueue(work: (development: Development) => Promise<void>): void {
-    this.#last = this.#last.then(() => work(this.#development)).catch((error) => this.#reportError(error));
-  }
-
-  async #reportDrift(): Promise<void> {
-    const { store, deadlineMs, log } = this.#development;
-    const drift = await describeDrift({ document: this.#compiled, store, deadlineMs });
-    if ('failure' in drift) {
-      log.warn(`Cannot compare the database with the document: ${drift.failure.kind}`);
-      return;
-    }
-    if (drift.lines.length > 0) log.warn(drift.lines.join('\n'));
-    else log.info('Document and database agree');
-    await this.#tryExamples(drift.broken);
-  }
-
-  /**
-   * Calls the functions as the examples of success do, and rolls back: Postgres checks a function's body only when it runs.
-   * Reports the first example of an operation that fails, has another answer, or is answered to a key that nobody has.
-   */
-  async #tryExamples(broken: ReadonlySet<string>): Promise<void> {
-    const { own, log } = this.#development;
-    if (!own) return;
-    const done = new Set(broken);
-    for (const example of readExamples(this.#compiled.source)) {
-      const operation = this.#compiled.operations.get(example.operationId);
-      if (!operation || example.status !== operation.status || done.has(operation.id)) continue;
-      const problem = await this.#tryExample(own, operation, example).catch(
-        (error) => `cannot be tried with the example ${example.name}: ${messageOf(error)}`,
-      );
-      if (!problem) continue;
-      done.add(operation.id);
-      log.warn(`${operation.id} ${problem}`);
-    }
-  }
-
-  async #tryExample(own: OwnStore, operation: Operation, example: Example): Promise<string | undefined> {
-    const received = await receiveExample(this.#compiled, example.request);
-    if (!received) return undefined;
-    const call = toCall(operation, received.request);
-    const args = { ...call.args, [operation.key.argument]: UNKNOWN_KEY };
-    return (
-      findLackOfKey(operation, await own.attempt({ ...call, args })) ??
-      findProblem(operation, example, received.request, await own.attempt(call))
+/**
+ * Calls the functions as the examples of success do, and rolls back: Postgres checks a function's body only when it runs. Reports the
+ * first example of an operation that fails, has another answer, or is answered to a key that nobody has. `broken` are not tried.
+ */
+async function tryExamples(
+  document: CompiledDocument,
+  own: OwnStore,
+  broken: ReadonlySet<string>,
+  warn: (text: string) => void,
+): Promise<void> {
+  const done = new Set(broken);
+  for (const example of readExamples(document.source)) {
+    const operation = document.operations.get(example.operationId);
+    if (!operation || example.status !== operation.status || done.has(operation.id)) continue;
+    const problem = await tryExample(document, own, operation, example).catch(
+      (error) => `cannot be tried with the example ${example.name}: ${messageOf(error)}`,
     );
+    if (!problem) continue;
+    done.add(operation.id);
+    warn(`${operation.id} ${problem}`);
   }
+}
 
-  #reportError(error: Error): void {
-    const { log } = this.#development;
-    log.warn(messageOf(error) + (error instanceof DocumentError ? '\nStill serving the last valid document' : ''));
-  }
+async function tryExample(
+  document: CompiledDocument,
+  own: OwnStore,
+  operation: Operation,
+  example: Example,
+): Promise<string | undefined> {
+  const received = await receiveExample(document, example.request);
+  if (!received) return undefined;
+  const call = toCall(operation, received.request);
+  const args = { ...call.args, [operation.key.argument]: UNKNOWN_KEY };
+  return (
+    findLackOfKey(operation, await own.attempt({ ...call, args })) ??
+    findProblem(operation, example, received.request, await own.attempt(call))
+  );
 }
 
 /** Describes what is wrong with the result of an example. Ignores refusals and generated values, which depend on the data. */
