@@ -8,8 +8,6 @@ import { readDatabaseUrl } from '../database-url.ts';
 import { OperatorError } from '../errors.ts';
 import type { Content, EmbeddedServer } from './embedded/store.ts';
 import { findPendingMigrations, readMigrations, readScript } from './migrations.ts';
-import { toFailure } from './sqlstate.ts';
-import { createStatementWriter, toResult } from './statement.ts';
 import type { Call, Result, Store } from './store.ts';
 import { type LimitedStore, limited } from './turns.ts';
 
@@ -45,15 +43,8 @@ export async function openStore(
   const store = await openServed(config, log, server?.dataDir);
   if (!server) return { store };
   const own: OwnStore = {
-    migrate: async () => {
-      const applied = await server.migrate(files.migrations);
-      store.renew();
-      return applied;
-    },
-    attempt: (call) =>
-      server
-        .attempt(createStatementWriter()(call, call.returns), config.deadlineMs)
-        .then(toResult, (error) => ({ failure: toFailure(error) })),
+    migrate: () => server.migrate(files.migrations).finally(store.renew),
+    attempt: (call) => server.attempt(call, config.deadlineMs),
   };
   return { store: { ...store, close: () => store.close().finally(server.close) }, own };
 }

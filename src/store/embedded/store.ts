@@ -6,7 +6,9 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { applyMigrations, type Database, readMigrations, runScript, type Script, toWarning } from '../migrations.ts';
-import { CHECK_DEFERRED, type Row, type Statement } from '../statement.ts';
+import { type PgError, toFailure } from '../sqlstate.ts';
+import { CHECK_DEFERRED, createStatementWriter, toResult } from '../statement.ts';
+import type { Call, Result } from '../store.ts';
 import { lockFolder, putInPlace, toPaths } from './folder.ts';
 import { findPrograms, type Programs } from './programs.ts';
 import {
@@ -44,8 +46,8 @@ export type EmbeddedServer = {
   readonly dataDir: string;
   /** Applies the pending migrations of a folder, and returns their files. Throws MigrationError. */
   migrate(migrationsDir: string): Promise<string[]>;
-  /** Runs a statement as the gateway within `deadlineMs`, rolls it back, and returns its first row. Throws Postgres's error. */
-  attempt(statement: Statement, deadlineMs: number): Promise<Row | undefined>;
+  /** Calls a function as the gateway within `deadlineMs`, and rolls back what it did. */
+  attempt(call: Call, deadlineMs: number): Promise<Result>;
   /** Ends the server, and unlocks the folder. */
   close(): Promise<void>;
 };
@@ -89,8 +91,8 @@ export async function openServer(options: EmbeddedOptions, content?: Content): P
     locked.unlock();
   };
   const migrate = (folder: string) => asAdministrator(locked, (db) => bringUpToDate(db, folder));
-  const attempt = (statement: Statement, deadlineMs: number) =>
-    asAdministrator(locked, (db) => attemptAsGateway(db, statement, deadlineMs));
+  const attempt = (call: Call, deadlineMs: number) =>
+    asAdministrator(locked, (db) => attemptAsGateway(db, call, deadlineMs));
   try {
     if (!existsSync(database)) await createDatabase(locked, content);
     checkVersion(database, programs);
@@ -247,16 +249,17 @@ async function bringUpToDate(db: pg.Client, migrationsDir: string): Promise<stri
   return (await applyMigrations(db, readMigrations(migrationsDir))).map(({ file }) => file);
 }
 
-async function attemptAsGateway(
-  db: pg.Client,
-  { text, values }: Statement,
-  deadlineMs: number,
-): Promise<Row | undefined> {
-  // Never committed: the end of the session rolls back.
-  await db.query('begin; set local role gateway');
-  await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
+async function attemptAsGateway(db: pg.Client, call: Call, deadlineMs: number): Promise<Result> {
+  const { text, values } = createStatementWriter()(call, call.returns);
   const types = { getTypeParser: () => (text: string) => text };
-  const { rows } = await db.query<(string | null)[]>({ text, values: [...values], rowMode: 'array', types });
-  await db.query(CHECK_DEFERRED);
-  return rows[0];
+  try {
+    // Never committed: the end of the session rolls back.
+    await db.query('begin; set local role gateway');
+    await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
+    const { rows } = await db.query<(string | null)[]>({ text, values: [...values], rowMode: 'array', types });
+    await db.query(CHECK_DEFERRED);
+    return toResult(rows[0]);
+  } catch (error) {
+    return { failure: toFailure(error as PgError) };
+  }
 }
