@@ -36,8 +36,11 @@ type Slot = { readonly size: number; running: number; movedAt: number; isSlow: b
 /** Without an answer for this long, in milliseconds, a slot is slow: waiting reads take another. On a busy machine 2 is too little. */
 const FAST_MS = 5;
 
-/** A transaction was rolled back to resolve a deadlock, or as it could not be serialized; Postgres's manual advises to repeat it. */
-const ROLLED_BACK = /^40(001|P01)$/;
+/**
+ * A transaction was rolled back to resolve a deadlock, or as it could not be serialized: Postgres's manual advises to repeat it. Or a
+ * server that has become a standby refused to write: the store looks for the primary now.
+ */
+const UNDONE = /^(40(001|P01)|25006)$/;
 
 /** A waiting call. */
 type Waiting = {
@@ -54,7 +57,7 @@ type Share = { readonly name: string | undefined; readonly calls: Waiting[]; run
 /**
  * Limits the calls in a store, and divides it fairly: waiting calls take turns by share, and one share cannot take every slot, so
  * one key's many calls do not hold up another's. Retries once a read after a lost connection, because a restarted server leaves
- * dead connections behind, and any call that Postgres has rolled back in favour of others.
+ * dead connections behind, and any call that Postgres has undone in favour of others, or refused as a standby.
  */
 export function limited(store: Store, limits: StoreLimits): LimitedStore {
   const turns = createTurns(limits, store.batch);
@@ -251,5 +254,5 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
 function mayRepeat({ readOnly }: Call, result: Result): boolean {
   if (!('failure' in result && isFault(result.failure))) return false;
   const { connectionLost, cause } = result.failure;
-  return (readOnly && connectionLost === true) || ROLLED_BACK.test(Object(cause).code);
+  return (readOnly && connectionLost === true) || UNDONE.test(Object(cause).code);
 }

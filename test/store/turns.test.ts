@@ -79,6 +79,17 @@ test('one share cannot take all slots, even if no other has a call', async () =>
   expect(load()).toEqual({ running: 0, waiting: 0 });
 });
 
+test.each(['40001', '40P01', '25006', '23505'])(
+  'a write that fails with %s is made once more only if Postgres says that another try may succeed',
+  async (code) => {
+    const failed: Result = { failure: { kind: 'storeError', cause: { code } } };
+    const once = vi.fn<Store['call']>().mockResolvedValueOnce(failed).mockResolvedValueOnce({ json: '{}', count: 1 });
+    const { call } = limited({ ...createStubStore(), call: once }, { slots: 1, waiting: 1 });
+    const result = await call({ ...CALL, readOnly: false }, never);
+    expect(result).toEqual(code === '23505' ? failed : { json: '{}', count: 1 });
+  },
+);
+
 test('an aborted waiting call is never started, and others take its turn', async () => {
   const { begun, send, sendEach, load, endAll } = open({ slots: 1, waiting: 10 });
   const controller = new AbortController();

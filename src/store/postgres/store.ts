@@ -59,7 +59,7 @@ const SETTING_REFUSED = 'call_string_check_hook';
 const SETUP_ADVICE =
   'apply the migrations with npm run migrate, and grant gateway to the login, as scripts/deploy/logins.sql does';
 
-/** A standby refuses to write, and has done nothing. */
+/** A standby refuses to write. */
 const READ_ONLY = '25006';
 
 /** The gateway's application_name, before a request's id, unless the URL has one; Postgres shows 63 characters. */
@@ -120,16 +120,15 @@ class PostgresStore implements Store {
     this.description = description ?? describeServers(address);
   }
 
-  /** Calls the primary. One that turns out to be a standby has done nothing, so the call is repeated on the new primary. */
+  /** Calls the primary, which may turn out to be a standby by now. */
   async call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
     const result = await this.#onPrimary(signal, async (primary) => {
       const result = await this.#callAt(primary, call, signal, origin, batch);
-      if (errorOf(result)?.code !== READ_ONLY || signal.aborted) return result;
-      primary.doubt(new Error('it accepts no writes'));
-      this.#servers.suspect();
-      return this.#onPrimary(signal, async (next) =>
-        next === primary ? result : this.#callAt(next, call, signal, origin, batch),
-      );
+      if (errorOf(result)?.code === READ_ONLY) {
+        primary.doubt(new Error('it accepts no writes'));
+        this.#servers.suspect();
+      }
+      return result;
     });
     return 'failure' in result ? blameArgument(result, call) : result;
   }
