@@ -1,13 +1,13 @@
 // The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no worker can
-// delay the metrics, and nothing else. It loads modules only when it needs them, to save memory.
+// delay the metrics, and nothing else. It loads what it may not need only when it needs it, to save memory.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Config, FILES } from '../config.ts';
 import type { ReadinessReport } from '../http/health.ts';
-import type { GatewayServer } from '../http/server.ts';
+import { checkPorts, close, type GatewayServer, openOperationalServer, toOrigin } from '../http/server.ts';
 import { createBuckets } from '../limits/buckets.ts';
 import type { EmbeddedServer } from '../store/open.ts';
-import type { Log } from '../telemetry/log.ts';
+import { type Log, openLog } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
 import { type End, WorkerProcess } from './process.ts';
 import type { ToPrimary } from './protocol.ts';
@@ -36,13 +36,13 @@ type WorkerSlot = {
 /** Runs the workers until the last one has ended. */
 export class Primary {
   readonly #config: Config;
+  readonly #log: Log;
   readonly #slots: readonly WorkerSlot[];
   /** Every process that has not ended, including replaced ones. */
   readonly #live = new Set<WorkerProcess>();
   readonly #lastEnded = Promise.withResolvers<void>();
   readonly #takeToken = createBuckets();
   #metrics: Promise<Pick<Metrics, 'contentType' | 'read'>> | undefined;
-  #log!: Log;
   /** The server of an embedded store. */
   #database: EmbeddedServer | undefined;
   /** `starting` until all workers serve for the first time. */
@@ -53,16 +53,13 @@ export class Primary {
 
   constructor(config: Config) {
     this.#config = config;
+    this.#log = openLog(config, []);
     this.#slots = Array.from({ length: config.workers }, (_, n) => ({ number: n + 1, quickEnds: 0 }));
   }
 
   /** Checks the ports, and starts the server of an embedded store. Throws OperatorError if that is not possible. */
   async open(): Promise<void> {
-    const { checkPorts } = await import('../http/server.ts');
     await checkPorts(this.#config);
-    // Now, because an upgrade replaces the files before it replaces the workers.
-    const { openLog } = await import('../telemetry/log.ts');
-    this.#log = openLog(this.#config, []);
     if (this.#config.store.kind !== 'embedded') return;
     const [{ refuseNewDemo }, { openServer }] = await Promise.all([
       import('../http/demo.ts'),
@@ -77,7 +74,6 @@ export class Primary {
    * OperatorError if the port cannot be opened.
    */
   async run(): Promise<number> {
-    const { close, toOrigin } = await import('../http/server.ts');
     const operational = await this.#openOperational();
     await this.#startWorkers(operational && toOrigin(operational));
     await this.#lastEnded.promise;
@@ -204,7 +200,6 @@ export class Primary {
   async #openOperational(): Promise<GatewayServer | undefined> {
     if (this.#config.metricsPort === undefined) return undefined;
     const { serveHealth, serveMetrics } = await import('../http/health.ts');
-    const { openOperationalServer } = await import('../http/server.ts');
     const endpoints = [serveHealth({ read: () => this.#readReadiness() }), serveMetrics(await this.#openMetrics())];
     return openOperationalServer(this.#config, endpoints, this.#log);
   }
