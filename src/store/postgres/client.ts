@@ -3,6 +3,7 @@
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
 import pg from 'pg';
+import { LOOPBACK } from '../../config.ts';
 import type { ClientConfig, DatabaseAddress } from '../../database-url.ts';
 
 /** Parts of pg's connections that its types leave out. */
@@ -139,13 +140,10 @@ export function describeServers({ servers }: DatabaseAddress): string {
   return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
 }
 
-/** This machine. */
-const LOCAL = /^(\/|localhost$|127\.|::1$)/;
-
 /** The first server to which rows travel over a network in plain text, without anybody having asked for that. */
 export function findPlainText({ servers }: DatabaseAddress): string | undefined {
   return servers.find(({ config }) => {
     const { host, ssl } = new pg.Client(config);
-    return config.ssl === undefined && !ssl && !LOCAL.test(host);
+    return config.ssl === undefined && !ssl && !(host.startsWith('/') || LOOPBACK.test(host));
   })?.name;
 }

@@ -8,8 +8,9 @@ import type { DatabaseError } from 'pg-protocol';
 import type { ClientConfig } from '../../database-url.ts';
 import { PARAMETER } from '../sqlstate.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
+import type { Rows } from '../store.ts';
 import { Client } from './client.ts';
-import { type JsonArray, type JsonColumns, JsonRows, toJsonColumns } from './json-rows.ts';
+import { type JsonColumns, JsonRows, toJsonColumns } from './json-rows.ts';
 import {
   COMMAND_COMPLETE,
   DATA_ROW,
@@ -82,7 +83,7 @@ export abstract class Query<T = unknown> {
 export class RowQuery extends Query<Row | undefined> {}
 
 /** Asks for all rows as JSON, as row_to_json writes them. The answer is undefined where only Postgres can write them. */
-export class RowsQuery extends Query<JsonArray | undefined> {
+export class RowsQuery extends Query<Rows | undefined> {
   /** The largest JSON, in bytes. */
   readonly limit: number;
 

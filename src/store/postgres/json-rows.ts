@@ -3,6 +3,7 @@
 
 import { constants } from 'node:buffer';
 import pg from 'pg';
+import type { Rows } from '../store.ts';
 
 /** A column as the server describes it. */
 export type ColumnDescription = { readonly name: string; readonly dataTypeID: number };
@@ -13,9 +14,6 @@ export type JsonColumns = readonly {
   readonly prefix: Uint8Array;
   readonly write: Write;
 }[];
-
-/** Rows as a JSON array, and their number. */
-export type JsonArray = { readonly json: string; readonly count: number };
 
 /**
  * Writes the value in a range, in Postgres's text format, to `out`, which has room for it and HEADROOM. Returns the end, or
@@ -179,7 +177,7 @@ export class JsonRows {
   }
 
   /** Returns the array, and begins another. */
-  take(): JsonArray {
+  take(): Rows {
     if (this.#count === 0) this.#end = 1;
     // Replaces the comma before the first row.
     this.#out[0] = 0x5b;

@@ -58,20 +58,14 @@ const ADVICE: Readonly<Record<number, string>> = {
 /** The header with the number of a call's exchange; it is not sent. */
 const EXCHANGE = 'x-exchange';
 
-/** How much longer than a call's deadline a connection may stay silent, in milliseconds. */
+/** How much longer than a call's deadline connecting may take, in milliseconds. */
 const LATE_MS = 1_000;
 
 /** Opens the store of a Supabase project. It connects later: a project that cannot be reached is not an error here. */
 export function openSupabase(options: SupabaseOptions): Store {
   const { origin } = new URL(options.url);
   // A call times out at its deadline. An earlier timeout of its connection would look like a lost connection.
-  const timeout = options.deadlineMs + LATE_MS;
-  const pool = new Pool(origin, {
-    connections: options.connections,
-    connectTimeout: timeout,
-    headersTimeout: timeout,
-    bodyTimeout: timeout,
-  });
+  const pool = new Pool(origin, { connections: options.connections, connectTimeout: options.deadlineMs + LATE_MS });
   /** By the number that supabase-js passes on in the header EXCHANGE. */
   const exchanges = new Map<string, Exchange>();
   let count = 0;
