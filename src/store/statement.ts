@@ -2,6 +2,7 @@
 
 import { constants } from 'node:buffer';
 import { LRUCache } from 'lru-cache';
+import pg from 'pg';
 import { answerTooLarge, noRecord } from '../errors.ts';
 import type { Argument, Call, Json, Result } from './store.ts';
 
@@ -80,8 +81,8 @@ function writeText(
   hasApplication: boolean,
   answerLimit: number,
 ): string {
-  const args = argNames.map((argName, index) => `${quote(argName)} => $${index + 1}`).join(', ');
-  const result = `public.${quote(name)}(${args})`;
+  const args = argNames.map((argName, index) => `${pg.escapeIdentifier(argName)} => $${index + 1}`).join(', ');
+  const result = `public.${pg.escapeIdentifier(name)}(${args})`;
   // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
   // transaction, and needs no statement of its own.
   const place = `$${argNames.length + 1}`;
@@ -100,7 +101,7 @@ function toConditions(format: Format, name: string): string[] {
   if (format !== 'row') return [];
   // A function that returns a row type, and not a set, says by null that there is none: that is a row of nulls here.
   const isSet = `select p.proretset from pg_catalog.pg_proc p
-    where p.pronamespace = 'public'::pg_catalog.regnamespace and p.proname = ${quoteText(name)}`;
+    where p.pronamespace = 'public'::pg_catalog.regnamespace and p.proname = ${pg.escapeLiteral(name)}`;
   return [`(not r.* is null or (${isSet}))`];
 }
 
@@ -145,12 +146,4 @@ function toText(value: Argument | undefined): string | null {
 /** An item of an array in Postgres's text form. */
 function toItem(value: Json): string {
   return value === null ? 'NULL' : `"${String(value).replace(/["\\]/g, '\\$&')}"`;
-}
-
-function quoteText(text: string): string {
-  return `'${text.replaceAll("'", "''")}'`;
-}
-
-function quote(identifier: string): string {
-  return `"${identifier.replaceAll('"', '""')}"`;
 }
