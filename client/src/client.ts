@@ -412,6 +412,8 @@ async function* readPages(send: Sender, path: string, init: AnyListInit = {}): A
 
 async function readPage(send: Sender, path: string, init: AnyListInit, place: Values): Promise<Answer<Row[]>> {
   const { pageSize = DEFAULT_PAGE_SIZE, query } = init;
+  // A text would end the list after its first page.
+  if (!Number.isInteger(pageSize)) throw new RangeError('pageSize must be a number of items');
   const answer = await send('GET', path, { ...init, query: { ...query, limit: pageSize, ...place } });
   const { result, response } = answer;
   if (!response || !result.ok || Array.isArray(result.data)) return answer as Answer<Row[]>;

@@ -72,7 +72,8 @@ export class Client {
   readonly #pool: Dispatcher;
   readonly #exchange: Exchange;
   readonly #root: string;
-  readonly #created = new Map<string, string>();
+  /** By what a DELETE of the record has in its path. */
+  readonly #created = new Map<string, Created[number]>();
   #unreachable: Unreachable | undefined;
   /** Number of requests. */
   sent = 0;
@@ -89,7 +90,7 @@ export class Client {
   }
 
   get created(): Created {
-    return [...this.#created].map(([id, by]) => ({ by, id }));
+    return [...this.#created.values()];
   }
 
   /** Throws Mismatch without an answer, and Unreachable once the deployment answers nothing any more. */
@@ -140,13 +141,14 @@ export class Client {
     if (isRead({ method }) || status < 200 || status > 299) return;
     const path = target.replace(/\?.*/s, '');
     const { id } = (body ?? {}) as { id?: Json };
-    if (method === 'DELETE') this.#created.delete(path.replace(/.*\//, ''));
-    // A change names its record in the path, where a number may also be the id of another one.
-    else if (
-      typeof id === 'string' ? !path.split('/').includes(id) : typeof id === 'number' && !path.endsWith(`/${id}`)
-    ) {
-      this.#created.set(`${id}`, `${method} ${path}`);
-    }
+    const by = `${method} ${path}`;
+    if (method === 'DELETE') {
+      this.#created.delete(path);
+      this.#created.delete(path.replace(/.*\//, ''));
+      // A change names its record in the path. A number may also be the id of a record of another list.
+    } else if (typeof id === 'string' && !path.split('/').includes(id)) this.#created.set(id, { by, id });
+    else if (typeof id === 'number' && !path.endsWith(`/${id}`))
+      this.#created.set(`${path}/${id}`, { by, id: `${id}` });
   }
 
   /** Repeats a request over a limit per minute after the time that its answer names, as a client should. */

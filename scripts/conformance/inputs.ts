@@ -17,7 +17,7 @@ import {
   withRequired,
 } from './request.ts';
 import type { Row } from './rows.ts';
-import { createValid, createViolations, someOf, type Values } from './values.ts';
+import { createValid, createViolations, findUnused, someOf, type Values } from './values.ts';
 
 /** Few, because a gateway may slow down a client that guesses keys. */
 const UNKNOWN_KEYS = 3;
@@ -39,6 +39,10 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   const { runs, coverage } = setting;
   const required = inputs.filter((input) => input.required);
   const validRuns = isRead(operation) ? runs : Math.ceil(runs / RUNS_PER_CREATION);
+  const valuesFor = (input: Input): Values => {
+    const unused = isRead(operation) ? undefined : findUnused(input);
+    return unused === undefined ? createValid(input) : { some: fc.constant(unused), edges: [] };
+  };
   const request = (assignments?: readonly Assignment[]) => toValidRequest(operation, assignments);
 
   const accepts = async (assignments: readonly Assignment<Input>[] = []) => {
@@ -87,7 +91,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
 
   for (const input of inputs) {
     const { name } = input;
-    const valid = createValid(input);
+    const valid = valuesFor(input);
     yield checkAll(`takes ${name}`, valid, (value) => accepts([{ input, value }]), validRuns);
     for (const violation of createViolations(input)) {
       yield checkAll(`refuses ${name} ${violation.text}`, violation, async (value) => {
@@ -105,7 +109,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     }
   }
 
-  const valid = inputs.map((input) => createValid(input).some.map((value) => ({ input, value })));
+  const valid = inputs.map((input) => valuesFor(input).some.map((value) => ({ input, value })));
   yield checkAll('takes all inputs together', { some: someOf(valid), edges: [] }, accepts, validRuns);
   yield checkAll('names all of several errors', { some: severalBroken(operation), edges: [] }, refusesValues);
   yield refusesUnknown('parameter', 'query');

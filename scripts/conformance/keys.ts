@@ -8,7 +8,8 @@ import { type Check, check, describeAnswer, expectAnswer, type Setting, Unknown 
 import { Mismatch } from './client.ts';
 import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
 import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toValidRequest } from './request.ts';
-import { describeRow, type Row, readPages, readRows } from './rows.ts';
+import { describeRow, hasId, idOf, type Row, readPages, readRows } from './rows.ts';
+import { findUnused } from './values.ts';
 
 /** Records of each list that are tested with a request of their own. */
 const SAMPLE = 2;
@@ -32,10 +33,10 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   };
   if (isList(operation)) {
     yield check('shows no record of the other key', async () => {
-      const ids = new Set((await readOnce(operation)).map(({ id }) => id));
-      if (ids.size === 0) throw new Unknown('the other key has no records there');
+      const foreign = new Set((await readOnce(operation)).map(identify));
+      if (foreign.size === 0) throw new Unknown('the other key has no records there');
       for (const { request, rows } of await readPages(setting, operation)) {
-        const shown = rows.find(({ id }) => ids.has(id));
+        const shown = rows.find((row) => hasId(row) && foreign.has(identify(row)));
         if (!shown) continue;
         throw new Mismatch(request, 'no record of the other key, which must be of another tenant', describeRow(shown));
       }
@@ -43,22 +44,30 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   }
 
   for (const input of operation.inputs) {
-    if (!takesId(input, randomUUID()) && !takesId(input, 'a'.repeat(32))) continue;
-    const send = async (id: string) => {
+    const largest = findUnused(input);
+    if (!takesId(input, randomUUID()) && !takesId(input, 'a'.repeat(32)) && largest === undefined) continue;
+    const send = async (id: string | number) => {
       const request = toValidRequest(operation, [{ input, value: toValue(input, id) }]);
       const answer = await client.send(request);
       // Each record that is created differs from the one before.
       const isCreated = input.in === 'body' && answer.status === operation.status;
-      return { request, isCreated, text: describeAnswer(answer).replaceAll(id, 'the id') };
+      return { request, isCreated, text: describeAnswer(answer).replace(new RegExp(`\\b${id}\\b`, 'g'), 'the id') };
     };
     // The answer must not tell whether the other tenant has a record.
     yield check(`tells no record of the other key from an unknown one by ${input.name}`, async () => {
       const lists = await Promise.all(contract.lists.map(readOnce));
-      const known = lists.flatMap((rows) => rows.slice(0, SAMPLE)).map(({ id }) => String(id));
-      const ids = known.flatMap((id) => [id, id.replaceAll('-', '')]).filter((id) => takesId(input, id));
+      // Two tenants may both count from 1.
+      const own = new Set(largest === undefined ? [] : await readNumbers(setting, contract.lists));
+      const known = lists.flatMap((rows) => rows.filter(({ id }) => !own.has(id ?? null)).slice(0, SAMPLE));
+      const spellings = known.flatMap(({ id }): (string | number)[] =>
+        typeof id === 'number' ? [id] : [String(id), String(id).replaceAll('-', '')],
+      );
+      const ids = spellings.filter((id) => takesId(input, id));
       if (ids.length === 0) throw new Unknown('the other key has no records that it could name');
       for (const id of new Set(ids)) {
-        const unknown = id.includes('-') ? randomUUID() : randomUUID().replaceAll('-', '');
+        const random = randomUUID();
+        const text = String(id).includes('-') ? random : random.replaceAll('-', '');
+        const unknown = typeof id === 'number' ? (largest ?? id) : text;
         const [expected, got] = [await send(unknown), await send(id)];
         if (got.text === expected.text || (got.isCreated && expected.isCreated)) continue;
         throw new Mismatch(got.request, `as for an unknown id: ${expected.text}`, got.text);
@@ -89,7 +98,18 @@ export function createUntouchedCheck(setting: Setting): Check {
 
 async function readForeign(setting: Setting, list: ListOperation): Promise<readonly Row[]> {
   const rows = await readRows({ ...setting, sender: OTHER_KEY }, list);
-  return rows.filter(({ id }) => typeof id === 'string');
+  return rows.filter(hasId);
+}
+
+/** The ids of the run's own records that are numbers. */
+async function readNumbers(setting: Setting, lists: readonly ListOperation[]): Promise<Json[]> {
+  const rows = (await Promise.all(lists.map((list) => readRows(setting, list)))).flat();
+  return rows.flatMap(({ id }) => (typeof id === 'number' ? id : []));
+}
+
+/** What tells a record from those of other tenants: a number may be the id of one of theirs too. */
+function identify(row: Row): string {
+  return typeof row.id === 'number' ? JSON.stringify(row) : idOf(row);
 }
 
 /** The check of a key over its limit. */
@@ -103,11 +123,12 @@ export function createLimitCheck(setting: Setting, operation: Operation): Check 
 }
 
 /** Whether an input takes an id. An input of a body must take nothing else, because any other text might create something. */
-function takesId(input: Input, id: string): boolean {
+function takesId(input: Input, id: string | number): boolean {
+  if (typeof id === 'number') return findUnused(input) !== undefined && input.validate(id);
   const isPlace = input.in === 'query' || input.in === 'path';
   return input.validate(toValue(input, id)) === true && (isPlace || !input.validate(toValue(input, 'x')));
 }
 
-function toValue({ schema }: Input, id: string): Json {
+function toValue({ schema }: Input, id: string | number): Json {
   return schema.type === 'array' ? [id] : id;
 }

@@ -9,7 +9,7 @@ import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
 import { Unreachable } from './client.ts';
 import { readContract } from './operations.ts';
-import { hasFailed, type Report, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
+import { hasFailed, type Report, type Section, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
 import { type RunOptions, runContract } from './run.ts';
 
 type Options = Omit<RunOptions, 'contract' | 'timeoutMs' | 'only' | 'signal'> & {
@@ -60,10 +60,9 @@ export async function testContract(
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return PASSED;
     const [exitCode, message] = describe(error);
-    if (error instanceof Unreachable && error.created.length > 0 && !isJson) {
-      print(`${toCreated(error.created).join('\n')}\n`);
-    }
-    printError(`${isJson ? JSON.stringify({ error: message }) : message}\n`);
+    const created = error instanceof Unreachable ? error.created : [];
+    if (created.length > 0 && !isJson) print(`${toCreated(created).join('\n')}\n`);
+    printError(`${isJson ? JSON.stringify({ error: message, ...(created.length > 0 && { created }) }) : message}\n`);
     return exitCode;
   }
 }
@@ -114,20 +113,31 @@ async function run(command: Command, print: (text: string) => void, signal?: Abo
   const unknown = only?.find((id) => !known.includes(id));
   if (unknown !== undefined)
     command.error(`'${unknown}' is not an operation of the document, which has ${known.join(', ')}`);
-  // A file that cannot be written should fail before the run.
-  if (junit) write(command, junit, '');
+  // A file that cannot be written should fail before the run. What an earlier run wrote stays until this one ends.
+  if (junit) write(command, junit, '', 'a');
   if (!isJson) print(toHeading(options));
-  const report = await runContract({ ...options, contract, only, signal, timeoutMs: TIMEOUT_MS }, (section) =>
-    isJson ? undefined : print(toSection(section)),
-  );
+  const sections: Section[] = [];
+  const report = await runContract({ ...options, contract, only, signal, timeoutMs: TIMEOUT_MS }, (section) => {
+    sections.push(section);
+    if (!isJson) print(toSection(section));
+  }).catch((error) => {
+    if (junit) write(command, junit, toJUnit({ ...options, sections: [...sections, toStop(error)] }));
+    throw error;
+  });
   print(isJson ? JSON.stringify(report) : toSummary(report));
   if (junit) write(command, junit, toJUnit(report));
   return report;
 }
 
-function write(command: Command, file: string, text: string): void {
+/** Why the run has ended, as a check that failed. */
+function toStop({ message }: Error): Section {
+  const failed = { result: 'failed', seconds: 0, curl: '# no request', expected: 'an answer', got: message } as const;
+  return { title: 'The deployment', seconds: 0, outcomes: [{ name: 'answers', ...failed }] };
+}
+
+function write(command: Command, file: string, text: string, flag = 'w'): void {
   try {
-    writeFileSync(file, text);
+    writeFileSync(file, text, { flag });
   } catch (error) {
     command.error(`${file} cannot be written: ${messageOf(error as Error)}`);
   }

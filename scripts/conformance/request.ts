@@ -4,7 +4,7 @@ import { writePath } from '../../src/openapi/path.ts';
 import { writeValue } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
-import { pickValid } from './values.ts';
+import { findUnused, pickValid } from './values.ts';
 
 /** The keys of a run, named by their variables in reports; only the client knows the values. */
 export const OWN_KEY = Symbol('API_KEY');
@@ -104,7 +104,8 @@ export function toValidPath(operation: Operation): string {
 
 function assignValid({ method }: Operation, input: Input): Assignment<Input> {
   // An example's record may be read, but not changed.
-  return { input, value: (method === 'GET' ? input.example : undefined) ?? pickValid(input) };
+  const value = method === 'GET' ? input.example : findUnused(input);
+  return { input, value: value ?? pickValid(input) };
 }
 
 /** Longer fillers are generated with printf: shells limit the length of a line. */

@@ -55,6 +55,13 @@ function makeValid(input: Input): Values | undefined {
   return sendable.length > 0 ? { some: fc.constantFrom(...sendable), edges: sendable } : undefined;
 }
 
+/** The largest number that a path takes, which no record has: a write must not change one that exists. */
+export function findUnused(input: Input): number | undefined {
+  const edges = input.in === 'path' ? createValid(input).edges : [];
+  const numbers = edges.filter((value) => typeof value === 'number');
+  return numbers.length > 0 ? Math.max(...numbers) : undefined;
+}
+
 /** Any subset of the values; shrinks to none. */
 export function someOf<T>(values: readonly fc.Arbitrary<T>[]): fc.Arbitrary<T[]> {
   const options = values.map((some) => fc.option(some, { nil: undefined }));

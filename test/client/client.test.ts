@@ -71,6 +71,7 @@ describe('a list', () => {
 
   test('is read no further than it is asked for', async () => {
     const { client, targets } = recordingClient();
+    await expect(client.all('/alunos', { pageSize: '10' as never }).next()).rejects.toThrow(RangeError);
     for await (const { id } of client.all('/alunos', { pageSize: 10 })) {
       if (id.endsWith('15')) break;
     }

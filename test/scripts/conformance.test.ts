@@ -389,6 +389,13 @@ describe('the command', () => {
     expect(errors).toContain(message);
   });
 
+  test('ends with 3 where nothing answers, which is in the file for CI too', async () => {
+    const file = join(folder, 'unreachable.xml');
+    const options = ['--url', 'http://127.0.0.1:1/v1', '--key', 'x', '--junit', file];
+    expect((await command(options)).code).toBe(3);
+    expect(readFileSync(file, 'utf8')).toMatch(/<testcase classname="The deployment" name="answers".*\s*<failure/);
+  });
+
   test('ends with 2 where the document is none', async () => {
     const file = join(folder, 'other.yaml');
     writeFileSync(file, stringify({ openapi: '3.0.3' }));
