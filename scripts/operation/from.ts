@@ -2,6 +2,7 @@
 
 import { readFileSync } from 'node:fs';
 import type pg from 'pg';
+import { adviseOn } from '../../src/openapi/postgres-types.ts';
 import type { DatabaseFunction } from '../../src/store/store.ts';
 import { type Change, describeFunctions, type Files, openExamples, withDatabase } from './plan.ts';
 import { toCamel, toPascal, toUpper } from './subject.ts';
@@ -34,6 +35,11 @@ type Found = DatabaseFunction & { readonly comment: string | null; readonly sour
 const EXAMPLE = 'example';
 /** Statuses that every operation declares. */
 const COMMON = new Set(Object.values(RESPONSES));
+/** The schemas of types that an argument has, and no column of an answer. */
+const ARGUMENTS: Readonly<Record<string, Node>> = {
+  bytea: { type: 'string', format: 'byte', maxLength: 50_000 },
+  interval: { type: 'string', format: 'duration', maxLength: 100 },
+};
 const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offset', after: 'After' };
 
 /** Plans the operation of a function. Changes no file. Throws RefusedError. */
@@ -148,17 +154,19 @@ function draftOperation(
 /** Maps the arguments to inputs. Throws RefusedError with all that have no schema. */
 function readInputs(document: Document, { arguments: args, name }: Found, path: string, reads: boolean): Input[] {
   const others = args.filter((argument) => argument.name !== document.keyArgument);
+  const isPage = ['p_limit', 'p_offset'].every((page) => others.some((argument) => argument.name === page));
   const known = others.map(({ name: argument, type, labels, hasDefault }): Input | string => {
     const plain = argument.replace(/^p_/, '');
     if (argument === 'p_idempotency_key' && !reads) return { name: KEY, in: 'header', isRequired: false, schema: {} };
-    const component = PAGES[plain];
+    const component = isPage ? PAGES[plain] : undefined;
     const schema =
       reads && component && component in document.components.schemas
         ? referTo('schemas', component)
-        : describeType(type, labels, document.openapi);
+        : (describeType(type, labels, document.openapi) ?? ARGUMENTS[type]);
     if (!argument.startsWith('p_')) return `${argument} of public.${name} must begin with p_: rename it in a migration`;
     if (schema === undefined) {
-      return `${argument} of public.${name} is ${type}, and only you know what is in it: write the operation by hand`;
+      const advice = adviseOn({}, { type }) || ', and only you know what is in it: write the operation by hand';
+      return `${argument} of public.${name} is ${type}${advice}`;
     }
     if (path.includes(`{${plain}}`)) return { name: plain, in: 'path', isRequired: true, schema };
     if (reads) return { name: plain, in: 'query', isRequired: !hasDefault, schema };

@@ -109,7 +109,10 @@ async function chooseSamples(
   await db.query(seed);
   const again = await readRows(db, subject, key);
   await db.query('rollback to savepoint again');
-  if (!isDeepStrictEqual(again, rows)) {
+  const today = (await db.query('select current_date::text as today')).rows[0].today;
+  const clocks = table.columns.filter(({ base, isGenerated }) => base === 'date' && isGenerated);
+  const isOfToday = rows.some(({ row }) => clocks.some(({ name }) => row[name] === today));
+  if (isOfToday || !isDeepStrictEqual(again, rows)) {
     throw new RefusedError(
       `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants`,
     );

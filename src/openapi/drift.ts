@@ -233,7 +233,11 @@ class Comparison {
     const { type, columns, isSet, isSingle } = found.result;
     if (returns === 'value') {
       if (isSet || !isWrittenAs(schema, { type })) {
-        this.#add(place, `the response is ${describeSchema(schema)}`, `it returns ${isSet ? 'rows' : type}`);
+        this.#add(
+          place,
+          `the response is ${describeSchema(schema)}`,
+          `it returns ${isSet ? `rows: return ${type}[] for an array` : type}`,
+        );
       }
       return;
     }

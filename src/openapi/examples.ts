@@ -158,12 +158,12 @@ function readValues({ parameters }: Operation, place: string, name: string): Nam
 }
 
 /**
- * The value of a parameter's example of a name. Without one, a parameter of the path has its first example, and a required
- * parameter its only one, so that nothing is wrong except what the response example is about.
+ * The value of a parameter's example of a name. Without one, a required parameter has its first example, so that nothing is wrong
+ * except what the response example is about.
  */
 function exampleOf({ required, schema = {}, examples = {}, ...parameter }: Parameter, name: string): Json | undefined {
   const { example = (schema as OpenAPIV3.SchemaObject).example } = parameter;
-  const [first] = parameter.in === 'path' ? Object.values(examples) : [];
+  const [first] = required ? Object.values(examples) : [];
   return ((examples[name] ?? first)?.value ?? (required ? example : undefined)) as Json | undefined;
 }
 

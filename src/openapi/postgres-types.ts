@@ -1,7 +1,7 @@
 // Which Postgres types match which schemas of the document.
 
 import type { Parameter } from '../store/store.ts';
-import { EXACT, formOf, INT32, itemsOf, type Schema, scalarOf } from './schema.ts';
+import { allowsOnlyObjects, EXACT, formOf, INT32, itemsOf, type Schema, scalarOf } from './schema.ts';
 
 type Type = { readonly type: string; readonly labels?: Parameter['labels'] | undefined };
 
@@ -109,7 +109,7 @@ export function isWrittenAs(schema: Schema, written: Type): boolean {
     case 'boolean':
       return type === 'boolean';
     default:
-      return isJson;
+      return isJson || (type === 'record' && allowsOnlyObjects(schema));
   }
 }
 

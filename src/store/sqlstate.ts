@@ -38,6 +38,8 @@ const INVALID_VALUE = /^(22|23514$)/;
 export const PARAMETER = /\$(\d+)[^\n]*$/;
 /** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
+/** The name of another type in it. */
+const TYPE = /\b(?:type|enum) (?:\S*\.)?"?([^".:]+?)"?(?::|$)/;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
 
 /** A statement was cancelled, by its timeout or by the gateway. */
@@ -73,8 +75,8 @@ export function blameArgument(result: Result, { args }: Call): Result {
 }
 
 /**
- * Does the same for an error without a context, as PostgREST gives it: the message has to name the value or the domain of exactly
- * one argument. `readTypes` returns the types of the function's arguments.
+ * Does the same for an error without a context, as PostgREST gives it: the message has to name the value and the type of exactly one
+ * argument, or its domain. `readTypes` returns the types of the function's arguments.
  */
 export async function blameNamed(
   result: Result,
@@ -84,11 +86,15 @@ export async function blameNamed(
   const { message } = readInvalidValue(result) ?? {};
   if (message === undefined) return result;
   const [, domain] = DOMAIN.exec(message) ?? [];
-  const types = domain === undefined ? undefined : await readTypes();
-  const isNamed = (name: string) =>
-    types
-      ? types.get(name)?.replace(/^.*\.|\[\]$/g, '') === domain
-      : textsOf(args[name]).some((text) => message.includes(`"${text}"`));
+  const [, type] = TYPE.exec(message) ?? [];
+  const types = await readTypes();
+  const isNamed = (name: string) => {
+    const own = types.get(name)?.replace(/\[\]$/, '');
+    if (domain !== undefined) return own?.replace(/^.*\./, '') === domain;
+    // A type with a schema may be a domain over the one that is named.
+    const isOfType = type === undefined || own === undefined || own.includes('.') || own === type;
+    return isOfType && textsOf(args[name]).some((text) => message.includes(`"${text}"`));
+  };
   const [name, ...others] = Object.keys(args).filter(isNamed);
   return others.length > 0 ? result : blame(result, name);
 }

@@ -175,6 +175,14 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
     withColumns('nome text', 'nome private.academias'),
     'nome is string; the column nome is record, which is written as an object: return jsonb',
   ],
+  'rows for objects': [
+    withColumns('nome text', 'nome private.academias'),
+    undefined,
+    withAnswer((schema) => ({
+      ...schema,
+      items: { ...GYM, properties: { ...GYM.properties, nome: { type: 'object' } } },
+    })),
+  ],
   booleans: [withColumns('ativo boolean', 'ativo text'), 'ativo is boolean; the column ativo is text'],
   'integers without decimals': [
     withColumns('nome text', 'nome numeric'),
@@ -197,6 +205,11 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
     ADDED,
   ],
   'a value for a text': [changed({ returns: 'void' }), 'the response is string; it returns void', toText],
+  'no rows for a text': [
+    changed({ returns: 'setof text' }),
+    'the response is string; it returns rows: return text[] for an array',
+    toText,
+  ],
   'no record for a text': [
     `create type public.nomes as (nome text, apelido text); ${changed({ returns: 'public.nomes' })}`,
     'the response is string; it returns record',

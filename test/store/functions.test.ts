@@ -93,6 +93,12 @@ ${define('p_v integer', 'public.ponto', 'return case p_v when 1 then row(1, 2)::
     answers: [['', 200, [{ r: 1 }, { r: 3 }]]],
   },
   {
+    what: 'an error of the function that quotes an argument of another type',
+    sql: define('p_v integer', 'jsonb', 'return to_jsonb(p_v::text::timestamptz)'),
+    operation: withQuery('{ type: integer, format: int32 }'),
+    answers: [['?v=1', 502, { error: 'Data store error' }]],
+  },
+  {
     what: 'a domain over a domain',
     ...argument(
       'public.d2',

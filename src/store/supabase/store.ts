@@ -330,7 +330,15 @@ function readPublished(text: string): DatabaseFunction[] {
       {
         name: path.slice(PREFIX.length),
         arguments: parameters.flatMap(({ name, format, required }) =>
-          name === undefined ? [] : [{ name, type: format ?? '', hasDefault: required !== true }],
+          name === undefined
+            ? []
+            : [
+                {
+                  name, // Of a variadic argument it names no type.
+                  type: format ?? 'variadic array',
+                  hasDefault: required !== true,
+                },
+              ],
         ),
       },
     ];
