@@ -116,6 +116,8 @@ function describe({ code = '', message }: pg.DatabaseError): string {
 
 if (import.meta.main) {
   const { env } = process;
+  // The reader may exit early, as `head` does: the rest is still applied.
+  process.stdout.on('error', () => {});
   const surroundings = { env, folder: FOLDER, print: console.log, printError: console.error };
   process.exitCode = await migrate(process.argv.slice(2), surroundings);
 }

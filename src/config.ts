@@ -121,6 +121,12 @@ const hasProtocol =
   (text: string) =>
     protocols.includes(URL.parse(text)?.protocol ?? '');
 
+/** Whether a URL has no path of its own: calls have that of SUPABASE_REST_PATH. */
+function isOriginOfSupabase(text: string): boolean {
+  const { pathname = '', search, hash } = URL.parse(text) ?? {};
+  return hasProtocol('http:', 'https:')(text) && /^\/(rest\/v1\/?)?$/.test(pathname) && !search && !hash;
+}
+
 function isDatabaseUrl(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text) && readDatabaseUrl(text).servers.length > 0;
 }
@@ -184,8 +190,8 @@ export const VARIABLES = {
   PREPARE: flag('Postgres: `off` behind a pooler in transaction mode', true),
   SUPABASE_URL: url(
     'Supabase project to use, such as `https://project.supabase.co`; see [Supabase](supabase.md)',
-    'https://project.supabase.co',
-    hasProtocol('http:', 'https:'),
+    'https://project.supabase.co, and its path in SUPABASE_REST_PATH',
+    isOriginOfSupabase,
   ),
   SUPABASE_KEY: secret(
     'Supabase: secret key, or a JWT with the role `gateway` for your own PostgREST',

@@ -37,6 +37,8 @@ function refuseArgument(argument: string): never {
 
 async function runCheck(config: Config): Promise<void> {
   const { checkStart } = await import('./check.ts');
+  // The reader may exit early, as `head` does.
+  process.stdout.on('error', () => {});
   process.exit((await checkStart(config, console.log)) ? 0 : 1);
 }
 

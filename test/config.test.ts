@@ -105,6 +105,11 @@ test.each([
     'DATABASE_URL and SUPABASE_URL are both set: expected one of them, or none',
   ],
   [{ SUPABASE_URL: 'https://x' }, 'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none'],
+  [
+    { SUPABASE_URL: 'https://x/base', SUPABASE_KEY: 'k' },
+    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co, and its path in SUPABASE_REST_PATH\n' +
+      'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none',
+  ],
   [{ SUPABASE_KEY: 'k' }, 'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none'],
   [
     { WORKERS: '4', STORE_CONNECTIONS: '3' },

@@ -62,9 +62,10 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
   const toLog = (text: string) => warn(`Traces: ${text}`);
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
+  const { host, pathname } = new URL(target);
   const watched = watch(
     exporter ?? new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }),
-    (cause) => toLog(`cannot send to ${new URL(target).host}: ${cause}`),
+    (cause) => toLog(`cannot send to ${host}${pathname}: ${cause}`),
     () => toLog('sending again'),
   );
   const provider = new TracerProvider({

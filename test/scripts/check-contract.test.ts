@@ -79,6 +79,13 @@ describe.skipIf(!canTestOnDebian('plpgsql_check'))('on Postgres 15', () => {
     expect([...new Set(texts)].sort()).toEqual(Object.keys(ACCEPTED).sort());
   });
 
+  test('a URL without a password is told as what it is', async () => {
+    const { error } = await check(server.ownerUrl.replace(/:[^:@/]+@/, '@'));
+    expect(error).toMatch(
+      /: there is no password: write it in DATABASE_URL, PGPASSWORD or a pgpass file with mode 600$/,
+    );
+  });
+
   test('a login that inherits nothing from gateway is named with the remedy', async () => {
     const url = loginUrl(server.ownerUrl, 'um_login');
     await asAdmin(server.superuserUrl, (admin) =>

@@ -13,7 +13,7 @@ import {
   toGatewayUrl,
 } from '../helpers/replication.ts';
 import { runAdmin, runInProcess } from '../helpers/run.ts';
-import { findPort, loginUrl } from '../helpers/servers.ts';
+import { findPort, loginUrl, runSql } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Which of several servers a gateway takes for what. Failover is in failover.test.ts.
@@ -141,6 +141,14 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await hasRoles(opened, 'away', 'primary');
     await create(opened);
     expect(changes).toContain(`Database server 127.0.0.1:${port} is away: connect ECONNREFUSED 127.0.0.1:${port}`);
+  });
+
+  test('says why a connection to a host has ended', async () => {
+    const opened = open([standby, primary]);
+    await hasRoles(opened, 'standby', 'primary');
+    const others = "pid <> pg_backend_pid() and backend_type = 'client backend'";
+    await runSql(primary.adminUrl, `select pg_terminate_backend(pid) from pg_stat_activity where ${others}`);
+    await wasTold(primary, 'is away: terminating connection due to administrator command');
   });
 
   test('migrates and administers on the primary, wherever it is in the list', async () => {

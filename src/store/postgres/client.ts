@@ -38,11 +38,16 @@ const POOLER_CODES = [
   [/^no such database: /, '3D000'],
 ] as const;
 
+/** How pg says so where the server asks for one. */
+const NO_PASSWORD = /client password must be a string/;
+
 export class Client extends pg.Client {
   /** The server's process and the key that cancels its query; invented by a pooler. */
   declare readonly processID: number;
   declare readonly secretKey: number;
   declare readonly sslNegotiation: string;
+  /** Why the connection was lost. */
+  lost?: Error;
   /** The settings of the session that Postgres reports, while pg reads its messages. */
   readonly settings = new Map<string, string>();
 
@@ -51,7 +56,9 @@ export class Client extends pg.Client {
     const files = Object.entries(sslFiles).map(([use, path]) => [use, readFileSync(path)]);
     super(files.length > 0 ? { ...config, ssl: { ...config.ssl, ...Object.fromEntries(files) } } : config);
     // Without a listener a lost connection would end the process.
-    this.on('error', () => {});
+    this.on('error', (error) => {
+      this.lost ??= error;
+    });
     this.connection.on('parameterStatus', ({ parameterName, parameterValue }) => {
       this.settings.set(parameterName, parameterValue);
     });
@@ -67,6 +74,10 @@ export class Client extends pg.Client {
       const { code = '', message } = error as NodeJS.ErrnoException;
       const [, refusal] = (code === BREACH && POOLER_CODES.find(([text]) => text.test(message))) || [];
       if (refusal) Object.assign(error as Error, { code: refusal });
+      if (NO_PASSWORD.test(message)) {
+        const text = 'there is no password: write it in DATABASE_URL, PGPASSWORD or a pgpass file with mode 600';
+        throw Object.assign(error as Error, { code: '28P01', message: text });
+      }
       const advice = ADVICE[code] ?? ADVICE[message];
       if (advice) (error as Error).message = `${message.split('; if the root CA')[0]}: ${advice}`;
       throw error;

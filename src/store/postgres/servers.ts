@@ -86,7 +86,8 @@ export class Server {
       Object.assign(this, state);
       this.error = undefined;
     } catch (error) {
-      if (this.#client === client) this.doubt(error as Error);
+      // Of a connection that is lost already, pg says only that it is.
+      if (this.#client === client) this.doubt(client?.lost ?? (error as Error));
     }
   }
 
