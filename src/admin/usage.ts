@@ -8,8 +8,8 @@ import { findKey, labelOf } from './keys.ts';
 import { language, t, translate } from './language.ts';
 import { type Output, toTable } from './terminal.ts';
 
-/** A row of list_usage. */
-type UsageRow = Readonly<Record<'tenant_id' | 'tenant' | 'key_id' | 'name' | 'day' | 'operation' | 'class', string>> & {
+/** The calls of a day, with the columns of list_usage that they were added up by. */
+type UsageRow = Readonly<Record<'day' | 'class' | 'key_id' | 'name' | 'tenant_id' | 'tenant' | 'operation', string>> & {
   readonly prefix: string | null;
   readonly calls: number;
 };
@@ -30,28 +30,20 @@ type LimitRequest = Readonly<
 const CLASSES = ['2xx', '4xx', '429', '5xx'];
 /** The longest bar, in characters. */
 const WIDTH = 50;
-const DAY_MS = 86_400_000;
 
 /** Shows the calls of a key, of a tenant's keys, or of all keys. */
-export async function showKeyUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<Output> {
-  const rows = await readUsage(db, key, request);
-  const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class', 'calls'] as const;
+export async function showKeyUsage(db: Database, name: string | undefined, request: UsageRequest): Promise<Output> {
+  const key = name === undefined ? undefined : await findKey(db, name);
+  const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class'] as const;
   const toLabels = (row: UsageRow) => [row.name, row.prefix ?? row.key_id, row.operation];
-  return toOutput(rows, columns, request, ['KEY', 'PREFIX', 'OPERATION'], toLabels);
+  return showUsage(db, [request.tenant, key?.id], columns, request, ['KEY', 'PREFIX', 'OPERATION'], toLabels);
 }
 
-/** Shows the calls of one tenant or all, summed over keys and operations. */
-export async function showTenantUsage(
-  db: Database,
-  tenant: string | undefined,
-  request: UsageRequest,
-): Promise<Output> {
-  if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
-  const usage = await readUsage(db, undefined, { ...request, tenant });
-  const groups = Map.groupBy(usage, (row) => `${row.tenant_id} ${row.day} ${row.class}`);
-  const rows = [...groups.values()].map((group) => ({ ...(group[0] as UsageRow), calls: sumOf(group) }));
-  const columns = ['day', 'tenant_id', 'tenant', 'class', 'calls'] as const;
-  return toOutput(rows, columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
+/** Shows the calls of one tenant or all. */
+export async function showTenantUsage(db: Database, id: string | undefined, request: UsageRequest): Promise<Output> {
+  if (id) await db.query('select private.require_tenant($1)', [id]);
+  const columns = ['day', 'tenant_id', 'tenant', 'class'] as const;
+  return showUsage(db, [id], columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
 }
 
 /** Sets the limits of a key, or shows them if none is given. */
@@ -99,34 +91,32 @@ async function setLimits(
   await db.query(`select ${setter}($1, $2::jsonb)`, [id, isDefault ? null : limits]);
 }
 
-async function readUsage(db: Database, key: string | undefined, request: UsageRequest): Promise<UsageRow[]> {
-  const { tenant, days, timeZone } = request;
-  const id = key === undefined ? null : (await findKey(db, key)).id;
-  const { day: last } = createCalendar(timeZone, Date.now)();
-  const first = new Date(Date.parse(last) - (days - 1) * DAY_MS).toISOString().slice(0, last.length);
-  const sql = 'select * from private.list_usage($1, $2, $3, $4)';
-  return queryRows<UsageRow>(db, sql, [tenant ?? null, id, first, last]);
-}
-
-function toOutput(
-  rows: readonly UsageRow[],
+/** Adds up the calls of a tenant, a key or all by columns of list_usage. */
+async function showUsage(
+  db: Database,
+  [tenant, key]: readonly [tenant?: string | undefined, key?: string | undefined],
   columns: readonly (keyof UsageRow)[],
-  { csv: isCsv, days }: UsageRequest,
+  { csv: isCsv, days, timeZone }: UsageRequest,
   head: readonly string[],
   toLabels: (row: UsageRow) => string[],
-): Output {
-  const json = rows.map((row) => Object.fromEntries(columns.map((column) => [column, row[column]])));
+): Promise<Output> {
+  const sql = `select ${columns}, sum(calls) as calls
+                 from private.list_usage($1, $2, $3::date - $4::integer, $3::date) with ordinality
+                group by ${columns}
+                order by min(ordinality)`;
+  const { day: last } = createCalendar(timeZone, Date.now)();
+  const rows = await queryRows<UsageRow>(db, sql, [tenant ?? null, key ?? null, last, days - 1]);
   if (isCsv) {
-    const lines = [columns, ...rows.map((row) => columns.map((column) => `${row[column] ?? ''}`))];
-    return { json, text: toCsv(lines).trimEnd() };
+    const lines = rows.map((row) => Object.values(row).map((value) => `${value ?? ''}`));
+    return { json: rows, text: toCsv([[...columns, 'calls'], ...lines]).trimEnd() };
   }
-  if (rows.length === 0) return { json, text: t`There were no calls in the last ${days} days.` };
+  if (rows.length === 0) return { json: rows, text: t`There were no calls in the last ${days} days.` };
   const groups = [...Map.groupBy(rows, (row) => toLabels(row).join('\0')).values()];
   const cells = groups.map((group) => [
     ...toLabels(group[0] as UsageRow),
     ...CLASSES.map((name) => `${sumOf(group.filter((row) => row.class === name))}`),
   ]);
-  return { json, text: `${toTable([...head.map(translate), ...CLASSES], cells)}\n\n${toBars(rows)}` };
+  return { json: rows, text: `${toTable([...head.map(translate), ...CLASSES], cells)}\n\n${toBars(rows)}` };
 }
 
 /** A bar for each day, in proportion to its calls. */

@@ -20,7 +20,8 @@ beforeAll(async () => {
          from (values (0, 'listarAlunos', '2xx', 100), (0, 'listarAlunos', '429', 5), (1, 'criarAluno', '5xx', 50),
                       (40, 'listarAlunos', '2xx', 7)) as d (ago, operation, class, calls)
         union all
-       select $3::uuid, $4::uuid, $5::date, 'listarAlunos', '4xx', 1`,
+       select $3::uuid, $4::uuid, $5::date, d.operation, '4xx', d.calls
+         from (values ('listarAlunos', 1), ('criarAluno', 2)) as d (operation, calls)`,
     [AURORA, ID, BOSQUE, 'b9000000-0000-4000-8000-000000000001', today],
   );
 });
@@ -54,11 +55,11 @@ test('the usage of tenants is that of their keys together', async () => {
   expect(await printed('tenant', 'usage', '--days', '60')).toContain(
     `TENANT           ID                                    2xx  4xx  429  5xx
 Academia Aurora  ${AURORA}  107  0    5    50
-Rede Bosque      ${BOSQUE}  0    1    0    0
+Rede Bosque      ${BOSQUE}  0    3    0    0
 `,
   );
   expect(await printed('tenant', 'usage', BOSQUE, '--csv')).toBe(
-    `day,tenant_id,tenant,class,calls\r\n${today},${BOSQUE},Rede Bosque,4xx,1\n`,
+    `day,tenant_id,tenant,class,calls\r\n${today},${BOSQUE},Rede Bosque,4xx,3\n`,
   );
   expect(await printed('key', 'usage', '--tenant', BOSQUE)).toContain('Bosque  wms_demo_bos  listarAlunos  0    1');
 });
