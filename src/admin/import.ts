@@ -7,21 +7,13 @@ import { buffer } from 'node:stream/consumers';
 import { InvalidArgumentError } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toFile, toNewPath, toPath } from './arguments.ts';
-import { type Header, isExported, PROBLEMS, readTitles, toValue } from './columns.ts';
+import { type Header, PROBLEMS, readTitles } from './columns.ts';
 import { type CsvRecord, decode, findDelimiter, readRecords, requireSize, toCsv } from './csv.ts';
 import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
-import {
-  type BadLine,
-  CommandError,
-  createProgress,
-  describeBad,
-  listCounts,
-  type Output,
-  toTable,
-} from './terminal.ts';
+import { CommandError, createProgress, describeBad, listCounts, type Output, toTable } from './terminal.ts';
 
 export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   readonly delimiter?: string;
@@ -44,9 +36,10 @@ type Preview = {
   readonly columns: readonly { title: string; column: string | null; values: readonly string[] }[];
 };
 
-type Imported = { readonly table: string; readonly preview: Preview } & Counts;
-/** Numbers of lines; `existing` are bad only because their records exist. */
-type Counts = Readonly<Record<'created' | 'updated' | 'skipped' | 'existing', number>>;
+/** What has become of the lines of a file, in numbers. */
+type Imported = { readonly table: string; readonly preview: Preview } & Readonly<
+  Record<'created' | 'updated' | 'skipped', number>
+>;
 
 /** Postgres's limit of columns per table. */
 const MAX_COLUMNS = 1_600;
@@ -135,39 +128,34 @@ export async function importSource(
   const { titles, headers } = readHeader(name, header, table, options);
   const writer = createWriter(db, table, headers, options);
   const lines = records.map((record) => readLine(record, headers, writer, options));
+  const preview = toPreview(name, headers, lines.slice(0, PREVIEWED));
   const progress = createProgress((lines) => t`${name}: ${lines} lines`);
   await writer.write(lines, progress.add).finally(progress.end);
-  const counts = { created: 0, updated: 0, skipped: 0, existing: 0 };
-  for (const { id, isSkipped, exists, bad } of lines) {
-    const onlyExists = exists && bad.length === 1;
-    counts[onlyExists ? 'existing' : isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
+  if (lines.some(({ bad }) => bad.length > 0)) {
+    if (options.problems) await writeProblems(options.problems, titles, lines, delimiter);
+    throw toError(table.name, preview, lines, options);
   }
-  const preview = toPreview(name, headers, records.slice(0, PREVIEWED));
-  const imported = { table: table.name, preview, ...counts };
-  const bad = lines.flatMap((line) => line.bad);
-  if (bad.length === 0) return imported;
-  if (options.problems) await writeProblems(options.problems, titles, records, bad, delimiter);
-  throw toError(imported, bad, options);
+  const counts = { created: 0, updated: 0, skipped: 0 };
+  for (const { id, isSkipped } of lines) counts[isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
+  return { table: table.name, preview, ...counts };
 }
 
 /** Writes the file again, with a column of each line's problems, which an import ignores. */
 async function writeProblems(
   path: string,
   titles: readonly string[],
-  records: readonly CsvRecord[],
-  bad: readonly BadLine[],
+  lines: readonly Line[],
   delimiter: string,
 ): Promise<void> {
-  const found = Map.groupBy(bad, ({ line }) => line);
   const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
   const toRow = (cells: readonly string[], problems: string) => {
     // Pads a short line, so that its problems are in their column.
     const padded = titles.map((_title, index) => cells[index] ?? '').concat(cells.slice(titles.length));
     return [...(before < 0 ? padded : padded.toSpliced(before, 1)), problems];
   };
-  const rows = records.map(({ line, cells }) => {
-    const misfit = titles.length === cells.length ? [] : [translate(MISFIT)];
-    return toRow(cells, [...misfit, ...(found.get(line) ?? []).map(describeBad)].join('; '));
+  const rows = lines.map(({ texts, bad }) => {
+    const misfit = titles.length === texts.length ? [] : [translate(MISFIT)];
+    return toRow(texts, [...misfit, ...bad.map(describeBad)].join('; '));
   });
   // Without a byte order mark Excel assumes the system's legacy encoding.
   const text = `\ufeff${toCsv([toRow(titles, translate(PROBLEMS)), ...rows], delimiter)}`;
@@ -214,7 +202,7 @@ function readLine(
 ): Line {
   const message = findMisfit(cells, headers, ignoreUnknown);
   if (message === undefined) return writer.read(line, cells);
-  return { line, texts: [], fields: {}, bad: [{ line, field: null, value: null, message }] };
+  return { line, texts: cells, fields: {}, bad: [{ line, field: null, value: null, message }] };
 }
 
 /** Why a line does not fit the header; undefined if it does. */
@@ -230,15 +218,13 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
   return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
 }
 
-function toPreview(file: string, headers: readonly Header[], records: readonly CsvRecord[]): Preview {
+/** Of lines that were read, and not written: then a reference is an id. */
+function toPreview(file: string, headers: readonly Header[], lines: readonly Line[]): Preview {
   const columns = headers.map(({ title, column }, index) => {
-    const toShown = ({ cells }: CsvRecord) => {
-      const text = cells[index] ?? '';
-      return column ? toValue(text, column, isExported(cells, headers)) : text;
-    };
-    return { title, column: column?.name ?? null, values: records.map(toShown) };
+    const values = lines.map(({ texts, fields }) => (column && fields[column.name]) ?? texts[index]?.trim() ?? '');
+    return { title, column: column?.name ?? null, values };
   });
-  return { file, lines: records.map(({ line }) => line), columns };
+  return { file, lines: lines.map(({ line }) => line), columns };
 }
 
 function describePreview({ file, lines, columns }: Preview): string {
@@ -252,21 +238,21 @@ function describePreview({ file, lines, columns }: Preview): string {
   return toTable([t`COLUMN OF ${basename(file)}`, t`BECOMES`, ...lines.map((line) => t`LINE ${line}`)], rows);
 }
 
-function toError(
-  { preview, table, created, updated, skipped, existing }: Imported,
-  lines: readonly BadLine[],
-  options: ImportOptions,
-): CommandError {
+function toError(table: string, preview: Preview, lines: readonly Line[], options: ImportOptions): CommandError {
   const { dryRun, problems } = options;
-  const count = new Set(lines.map(({ line }) => line)).size;
-  const all = created + updated + skipped + existing;
-  const error = t`Nothing was imported from ${preview.file}; bad lines: ${count} of ${all}`;
+  const wrong = lines.filter(({ bad }) => bad.length > 0);
+  /** Those that are bad only because their records exist. */
+  const existing = wrong.filter(({ exists, bad }) => exists && bad.length === 1);
+  const error = t`Nothing was imported from ${preview.file}; bad lines: ${wrong.length} of ${lines.length}`;
   const correct = problems
     ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
     : translate(CORRECT);
-  const hint = [...(count > existing ? [correct] : []), ...(existing > 0 ? [translate(EXISTING)] : [])].join('\n');
-  if (!dryRun) return new CommandError(error, hint, { lines });
-  return new CommandError(error, hint, { lines, preview: [preview] }, `${describePreview(preview)}\n`);
+  const hints = [
+    ...(wrong.length > existing.length ? [correct] : []),
+    ...(existing.length > 0 ? [translate(EXISTING)] : []),
+  ];
+  const report = { lines: wrong.flatMap(({ bad }) => bad), ...(dryRun ? { preview: [preview] } : {}) };
+  return new CommandError(error, hints.join('\n'), report, dryRun ? `${describePreview(preview)}\n` : undefined);
 }
 
 /** The command that imports the file of problems after its correction. It is UTF-8, with a delimiter that is detected. */

@@ -405,6 +405,8 @@ describe('the other resources', () => {
     expect(await values('treinos', 'aluno_id, personal_id, data_inicio::text')).toEqual([[ana, bia, '2026-12-01']]);
     expect(await values('anamneses', 'aluno_id, resposta::text')).toEqual([[ana, '{"peso": 61.50}']]);
     expect(await values('anamnese_secoes', 'titulo, ordem')).toEqual([['Hábitos', -1]]);
+    const shown = await importInto('personais', ['nome,email,academia', 'Eva,eva@x.example,CENTRO'], '--dry-run');
+    expect(shown.output).toMatch(/^academia +academia_id +CENTRO$/m);
   });
 
   test('have every bad line reported', async () => {
