@@ -43,13 +43,8 @@ export type Writer = {
   write(lines: readonly Line[], onWritten?: (lines: number) => void): Promise<void>;
 };
 
-/** A line and its identity: the column `label` (id, e-mail or name), or else all columns; of the first with a key, the records like it. */
-type Candidate = {
-  readonly line: Line;
-  readonly label: string | undefined;
-  readonly key: string;
-  readonly ids: string[];
-};
+/** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
+type Candidate = { readonly line: Line; readonly label: string | undefined; readonly key: string };
 
 /** Lines per SQL call. */
 const BATCH = 5_000;
@@ -114,25 +109,29 @@ export function createWriter(
     const label = labels.find((name) => line.fields[name]);
     if (allowDuplicates || line.id !== undefined || (!label && line.bad.length > 0)) return [];
     const texts = (label ? [label] : names).map((name) => line.fields[name]?.toLowerCase());
-    return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), ids: [] }];
+    return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64') }];
   }
 
-  /** Finds the existing records of candidates with different keys. */
-  async function find(candidates: readonly Candidate[]): Promise<void> {
+  /** The ids of the existing records of candidates, by key. */
+  async function find(candidates: readonly Candidate[]): Promise<Map<string, string[]>> {
+    const found = new Map<string, string[]>(candidates.map(({ key }) => [key, []]));
     const sample = `select from private.${table} where tenant_id = $1 limit 1`;
-    if (candidates.length === 0 || (await queryRows(db, sample, [tenant])).length === 0) return;
+    if (candidates.length === 0 || (await queryRows(db, sample, [tenant])).length === 0) return found;
     requireId({ name: table, columns }, 'With --allow-duplicates no record is looked for.');
-    for (const [label, own] of Map.groupBy(candidates, (candidate) => candidate.label)) {
-      const byLine = new Map(own.map((candidate) => [candidate.line.line, candidate]));
+    // One of each key.
+    const different = new Map(candidates.map((candidate) => [candidate.key, candidate])).values();
+    for (const [label, own] of Map.groupBy(different, (candidate) => candidate.label)) {
+      const keys = new Map(own.map(({ line, key }) => [line.line, key]));
       for (const batch of inBatches(own)) {
         const texts = batch.map(({ line: { line, fields } }) => ({ line, fields }));
         const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
         const values = [tenant, `private.${table}`, label ? [label] : names, JSON.stringify(texts)];
         for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
-          byLine.get(line)?.ids.push(id);
+          found.get(keys.get(line) ?? '')?.push(id);
         }
       }
     }
+    return found;
   }
 
   /** `seen` has the first line of each record, however they name it. */
@@ -214,11 +213,9 @@ export function createWriter(
       await db.query(`select set_config('timezone', $1, true), set_config('datestyle', 'ISO, DMY', true)`, [timeZone]);
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
-      // The first with each key.
-      const firsts = new Map(candidates.toReversed().map((candidate) => [candidate.key, candidate]));
-      await find([...firsts.values()]);
+      const found = await find(candidates);
       const seen = new Map<string, number>();
-      for (const candidate of candidates) decide(candidate, firsts.get(candidate.key)?.ids ?? [], seen);
+      for (const candidate of candidates) decide(candidate, found.get(candidate.key) ?? [], seen);
       await refuseTaken(lines, new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : []))));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       for (const batch of inBatches(lines)) {
