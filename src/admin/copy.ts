@@ -18,9 +18,6 @@ type CopiedTable = {
   readonly refers_to_itself: boolean;
 };
 
-/** An applied migration. */
-type Version = { readonly version: string };
-
 const TABLES = `
   select c.oid::regclass::text as name,
          (select json_agg(quote_ident(a.attname) order by a.attnum) from pg_attribute a
@@ -32,7 +29,6 @@ const TABLES = `
     from pg_class c
    where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
    order by 1`;
-const VERSIONS = 'select version from supabase_migrations.schema_migrations';
 const SEQUENCES = `
   select format('%I.%I', schemaname, sequencename) as name, last_value::text from pg_sequences
    where schemaname = 'private' and last_value is not null`;
@@ -88,14 +84,12 @@ async function openVersion1(dataDir: string): Promise<Source> {
 }
 
 async function copyTables(source: Database, target: Database, isOld: boolean): Promise<[string, number][]> {
-  const [ours, theirs] = [await queryRows<Version>(source, VERSIONS), await queryRows<Version>(target, VERSIONS)];
-  const lacks = (some: readonly Version[], others: readonly Version[]) =>
-    others.some(({ version }) => !some.some((one) => one.version === version));
-  if (lacks(theirs, ours)) {
+  const [ours, theirs] = [await readVersions(source), await readVersions(target)];
+  if (!ours.isSubsetOf(theirs)) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
   // They may change rows, which a copy would not.
-  if (lacks(ours, theirs) && !isOld) {
+  if (!theirs.isSubsetOf(ours) && !isOld) {
     throw new CommandError(
       'The store lacks migrations of the database',
       'Start the gateway of this version with the store once, which applies them.',
@@ -120,19 +114,20 @@ async function copyTables(source: Database, target: Database, isOld: boolean): P
   return copied;
 }
 
+/** The versions of the applied migrations. */
+async function readVersions(db: Database): Promise<Set<string>> {
+  const sql = 'select version from supabase_migrations.schema_migrations';
+  return new Set((await queryRows<{ version: string }>(db, sql)).map(({ version }) => version));
+}
+
 /** Sorts tables after those that they refer to. */
 function inOrder(tables: readonly CopiedTable[]): CopiedTable[] {
-  const ordered: CopiedTable[] = [];
-  let rest = [...tables];
-  while (rest.length > 0) {
-    const ready = rest.filter(({ refers_to }) => !rest.some(({ name }) => refers_to.includes(name)));
-    if (ready.length === 0) {
-      throw new CommandError(t`These tables refer to each other: ${rest.map(({ name }) => name).join(', ')}`);
-    }
-    ordered.push(...ready);
-    rest = rest.filter((table) => !ready.includes(table));
+  if (tables.length === 0) return [];
+  const waiting = tables.filter(({ refers_to }) => tables.some(({ name }) => refers_to.includes(name)));
+  if (waiting.length === tables.length) {
+    throw new CommandError(t`These tables refer to each other: ${tables.map(({ name }) => name).join(', ')}`);
   }
-  return ordered;
+  return [...tables.filter((table) => !waiting.includes(table)), ...inOrder(waiting)];
 }
 
 /** Copies the rows of a table as JSON, which preserves every type. */
