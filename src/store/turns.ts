@@ -38,9 +38,10 @@ const FAST_MS = 5;
 
 /**
  * A transaction was rolled back to resolve a deadlock, or as it could not be serialized: Postgres's manual advises to repeat it. Or a
- * server that has become a standby refused to write: the store looks for the primary now.
+ * server that has become a standby refused to write: the store looks for the primary now. Or Citus used a connection between its nodes
+ * whose transaction had failed: outside of one, no call can meet that otherwise.
  */
-const UNDONE = /^(40(001|P01)|25006)$/;
+const UNDONE = /^(40(001|P01)|25006|25P02)$/;
 
 /** A waiting call. */
 type Waiting = {
