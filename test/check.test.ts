@@ -8,6 +8,7 @@ import { lockFolder } from '../src/store/embedded/folder.ts';
 import { ADMINISTRATOR } from '../src/store/embedded/server.ts';
 import { openServer, toUrl } from '../src/store/embedded/store.ts';
 import { operations } from './helpers/api.ts';
+import { useDatabase } from './helpers/database.ts';
 import { copyDataDir, MIGRATIONS, startConfigured } from './helpers/gateway.ts';
 import { canTestPgbouncer, type Pgbouncer, startPgbouncer } from './helpers/pgbouncer.ts';
 import { GatewayProcess } from './helpers/process.ts';
@@ -34,13 +35,7 @@ const AGREES = 'Contract       ok: document and database agree; npm run check:co
 const GOOD = 'The gateway can start.';
 const BAD = 'The gateway would not start, or could not serve.';
 const DEMO = 'Demo data      in this store, with keys that everybody knows';
-let database: Database;
-
-beforeAll(async () => {
-  database = await createDatabase();
-});
-
-afterAll(() => database.drop());
+const database = useDatabase();
 
 async function check(env: Record<string, string>): Promise<{ isGood: boolean; lines: string[] }> {
   const lines: string[] = [];

@@ -8,14 +8,15 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { OperatorError } from '../src/errors.ts';
 import { readExamples } from '../src/openapi/examples.ts';
 import { document } from './helpers/api.ts';
+import { useDatabase } from './helpers/database.ts';
 import { copyDataDir, startConfigured } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
-import { createDatabase, type Database, loginUrl } from './helpers/servers.ts';
+import { loginUrl } from './helpers/servers.ts';
 import { waitFor } from './helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
-let database: Database;
+const database = useDatabase();
 let DATABASE_URL: string;
 
 const start = (env: Record<string, string>) => startProcess(env, { isText: true });
@@ -42,15 +43,11 @@ const list = async (url: string, query = '', key = 'wms_demo_aurora') => {
   return (await answer.json()) as { id: string }[];
 };
 
-beforeAll(async () => {
-  database = await createDatabase();
+beforeAll(() => {
   DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
 });
 
-afterAll(async () => {
-  killAll();
-  await database.drop();
-});
+afterAll(killAll);
 
 test('an argument that does not exist starts nothing', async () => {
   const gateway = new GatewayProcess({}, { args: ['--chekc'] });

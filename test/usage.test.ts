@@ -2,17 +2,11 @@
 
 import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import { createDatabase, type Database } from './helpers/servers.ts';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { useDatabase } from './helpers/database.ts';
 import { waitForBlocked } from './helpers/wait-for.ts';
 
-let database: Database;
-
-beforeAll(async () => {
-  database = await createDatabase();
-});
-
-afterAll(() => database.drop());
+const database = useDatabase();
 
 /** A key of a tenant of its own. */
 async function createKey(): Promise<{ id: string; key: string }> {

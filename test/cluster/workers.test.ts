@@ -14,21 +14,21 @@ import { divide, toShare } from '../../src/cluster/protocol.ts';
 import { readConfig } from '../../src/config.ts';
 import { toPaths } from '../../src/store/embedded/folder.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
-import { asAdmin, childrenOf, createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, childrenOf, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
 const OTHER_KEY = 'wms_demo_bosque';
 const GYMS = '/v1/academias';
 
-let database: Database;
+const database = useDatabase();
 let env: Record<string, string>;
 
-beforeAll(async () => {
-  database = await createDatabase();
+beforeAll(() => {
   env = {
     DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'),
     WORKERS: '2',
@@ -36,8 +36,6 @@ beforeAll(async () => {
     DEADLINE_MS: '20000',
   };
 });
-
-afterAll(() => database.drop());
 
 const workersOf = ({ child }: GatewayProcess) => childrenOf(child.pid);
 

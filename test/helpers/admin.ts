@@ -1,8 +1,7 @@
 // A database for the tests of the administration, and its commands, run in this process.
 
-import { afterAll, beforeAll } from 'vitest';
+import { useDatabase } from './database.ts';
 import { fail, type Run, runAdmin, succeed } from './run.ts';
-import { createDatabase, type Database } from './servers.ts';
 
 export const AURORA = 'a0000000-0000-4000-8000-000000000000';
 export const BOSQUE = 'b0000000-0000-4000-8000-000000000000';
@@ -16,11 +15,7 @@ type Env = Record<string, string>;
 
 /** Gives the tests of a file a database of their own with the demo data. */
 export function useAdmin() {
-  let database: Database;
-  beforeAll(async () => {
-    database = await createDatabase();
-  });
-  afterAll(() => database.drop());
+  const database = useDatabase();
   const admin = (args: readonly string[], env: Env = { DATABASE_URL: database.adminUrl }): Promise<Run> =>
     runAdmin(args, env);
   return {

@@ -1,4 +1,5 @@
 import pg from 'pg';
+import { afterAll, beforeAll } from 'vitest';
 import { createDatabase, type Database } from './servers.ts';
 
 /** What runs single statements. */
@@ -30,6 +31,17 @@ export async function openDatabase(database?: Pick<Database, 'adminUrl' | 'drop'
       await drop();
     },
   };
+}
+
+/** Gives the tests of a file a database of their own with the demo data, and with what this SQL adds. */
+export function useDatabase(sql?: string): Database {
+  const database = {} as Database;
+  beforeAll(async () => {
+    Object.assign(database, await createDatabase());
+    if (sql) await database.query(sql);
+  });
+  afterAll(() => database.drop());
+  return database;
 }
 
 /** The rows of a query. */

@@ -7,10 +7,9 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { listCall } from '../helpers/calls.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
-  createDatabase,
-  type Database,
   hasPostgrest,
   loginUrl,
   PASSWORD,
@@ -25,18 +24,14 @@ import { waitFor } from '../helpers/wait-for.ts';
 const LIST = listCall({ p_limit: 1 });
 const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
 
-let database: Database;
+const database = useDatabase();
 let postgrest: PostgrestServer | undefined;
 
 beforeAll(async () => {
-  database = await createDatabase();
   postgrest = hasPostgrest ? await startPostgrest(database) : undefined;
 });
 
-afterAll(async () => {
-  await postgrest?.stop();
-  await database.drop();
-});
+afterAll(() => postgrest?.stop());
 
 function open(url: string, prepare: boolean, connections = 1): Store {
   const store = openPostgres({ url, connections, prepare, deadlineMs: 20_000 });

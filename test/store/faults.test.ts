@@ -13,16 +13,10 @@ import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { type LimitedStore, limited } from '../../src/store/turns.ts';
 import { document, KEYS } from '../helpers/api.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { type Address, type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import {
-  createDatabase,
-  type Database,
-  loginUrl,
-  POSTGREST_KEY,
-  type PostgrestServer,
-  startPostgrest,
-} from '../helpers/servers.ts';
+import { loginUrl, POSTGREST_KEY, type PostgrestServer, startPostgrest } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -313,7 +307,7 @@ const cases: Case[] = [
   postgrestError(500, 'PT401', REFUSED),
 ];
 
-let database: Database;
+const database = useDatabase(SQL);
 let postgrest: PostgrestServer;
 let script: Server;
 let scripted: Reply;
@@ -333,8 +327,6 @@ const newest: LimitedStore = {
 };
 
 beforeAll(async () => {
-  database = await createDatabase();
-  await database.query(SQL);
   postgrest = await startPostgrest(database);
   targets = { postgres: toAddress(database.adminUrl), supabase: toAddress(postgrest.url) };
   proxies = { postgres: await startFaultProxy(targets.postgres), supabase: await startFaultProxy(targets.supabase) };
@@ -376,7 +368,6 @@ afterAll(async () => {
   script.close();
   await locker.end();
   await postgrest.stop();
-  await database.drop();
 });
 
 function openStore(kind: Kind, { host = '127.0.0.1', secret, deadlineMs = LONG_DEADLINE_MS }: OpenOptions): Store {

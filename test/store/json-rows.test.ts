@@ -7,7 +7,7 @@ import { readDatabaseUrl } from '../../src/database-url.ts';
 import { Connection, ConnectionLost, RowQuery, RowsError, RowsQuery } from '../../src/store/postgres/connection.ts';
 import { JsonRows } from '../../src/store/postgres/json-rows.ts';
 import type { NamedStatement, Statement } from '../../src/store/statement.ts';
-import { createDatabase, type Database } from '../helpers/servers.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // What the gateway writes of rows is what Postgres writes of them, letter for letter.
@@ -24,24 +24,20 @@ class Pieces extends Socket {
   }
 }
 
-let database: Database;
+const database = useDatabase();
 let connection: Connection;
 const socket = new Pieces();
 let count = 0;
 const never = new AbortController().signal;
 
 beforeAll(async () => {
-  database = await createDatabase();
   // As every session of the gateway does.
   const setup = `set timezone = 'UTC'; set datestyle = 'ISO'; create domain pg_temp.nome as text`;
   const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: () => socket };
   connection = await Connection.open({ config, setup, openMs: 20_000 });
 });
 
-afterAll(async () => {
-  await connection.close();
-  await database.drop();
-});
+afterAll(() => connection.close());
 
 function askForRows(on: Connection, statement: NamedStatement, signal = never): RowsQuery['answer'] {
   const query = new RowsQuery(statement, signal, constants.MAX_STRING_LENGTH);

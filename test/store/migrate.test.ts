@@ -6,12 +6,12 @@ import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
 import { readMigrations, runScript } from '../../src/store/migrations.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startConfigured } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
   asAdmin,
   createDatabase,
-  type Database,
   databaseUrl,
   findPort,
   loginUrl,
@@ -337,7 +337,7 @@ describe('a mistake is told in one line without the password', () => {
 describe('a gateway that serves', () => {
   const MORE = `create or replace function public.listar_secoes_novas() returns integer language sql return 1;`;
   const LESS = 'alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras;';
-  let database: Database;
+  const database = useDatabase();
   let gateway: Awaited<ReturnType<typeof startConfigured>>;
   let serving: string;
   let url: string;
@@ -349,16 +349,12 @@ describe('a gateway that serves', () => {
   };
 
   beforeAll(async () => {
-    database = await createDatabase();
     url = database.adminUrl;
     gateway = await startConfigured({ DATABASE_URL: url });
     serving = new URL(gateway.url).origin;
   });
 
-  afterAll(async () => {
-    await gateway.close();
-    await database.drop();
-  });
+  afterAll(() => gateway.close());
 
   test('is not broken by a migration, which is refused as a whole', async () => {
     const args = ['--serving', serving];

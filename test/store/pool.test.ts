@@ -1,16 +1,16 @@
 import { Socket } from 'node:net';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { ConnectionLost, RowQuery, type Stalled } from '../../src/store/postgres/connection.ts';
 import { Pool, type PoolOptions } from '../../src/store/postgres/pool.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
-import { createDatabase, type Database } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Reads that share connections, and what has one to itself.
 
 const never = new AbortController().signal;
-let database: Database;
+const database = useDatabase();
 let pool: Pool;
 /** The sockets of all connections. */
 const sockets: CountedSocket[] = [];
@@ -26,17 +26,11 @@ class CountedSocket extends Socket {
   }
 }
 
-beforeAll(async () => {
-  database = await createDatabase();
-});
-
 afterEach(async () => {
   await pool.close();
   sockets.length = 0;
   batch = undefined;
 });
-
-afterAll(() => database.drop());
 
 function openSocket(): Socket {
   const socket = new CountedSocket();

@@ -6,15 +6,9 @@ import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { document } from '../helpers/api.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import {
-  createDatabase,
-  type Database,
-  loginUrl,
-  POSTGREST_KEY,
-  type PostgrestServer,
-  startPostgrest,
-} from '../helpers/servers.ts';
+import { loginUrl, POSTGREST_KEY, type PostgrestServer, startPostgrest } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Deadlines and cancellation, as the database sees them.
@@ -39,21 +33,16 @@ const PATHS = parse(`
 `) as OpenAPIV3.PathsObject;
 
 const headers = { 'X-Api-Key': 'wms_demo_aurora' };
-let database: Database;
+const database = useDatabase(SQL);
 let postgrest: PostgrestServer;
 /** The one that was started last. */
 let gateway: TestGateway;
 
 beforeAll(async () => {
-  database = await createDatabase();
-  await database.query(SQL);
   postgrest = await startPostgrest(database);
 });
 
-afterAll(async () => {
-  await postgrest.stop();
-  await database.drop();
-});
+afterAll(() => postgrest.stop());
 
 const openers = {
   postgres: (connections: number, { deadlineMs = DEADLINE_MS } = {}) =>

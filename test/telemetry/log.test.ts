@@ -7,11 +7,12 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRecord } from '../../src/http/context.ts';
 import { createLog, type LogOptions } from '../../src/telemetry/log.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { openRaw, sendRaw } from '../helpers/raw.ts';
 import { runCommand } from '../helpers/run.ts';
-import { createDatabase, type Database, findPort, loginUrl } from '../helpers/servers.ts';
+import { findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const DEMO_KEY = 'wms_demo_aurora';
@@ -137,20 +138,16 @@ describe('a line', () => {
 });
 
 const folder = mkdtempSync(join(tmpdir(), 'log-'));
-let database: Database;
+const database = useDatabase();
 let env: Record<string, string>;
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
-  database = await createDatabase();
   env = { DATABASE_URL: loginUrl(database.adminUrl, 'gateway_test'), DEADLINE_MS: '20000', STORE_CONNECTIONS: '4' };
   gateway = await startProcess(env);
 });
 
-afterAll(async () => {
-  await gateway.stop();
-  await database.drop();
-});
+afterAll(() => gateway.stop());
 
 let ids = 0;
 /** All of one length, or an answer would not take the same bytes as another. */

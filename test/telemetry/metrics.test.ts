@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { createRecord } from '../../src/http/context.ts';
 import { createMetrics, type MetricSources } from '../../src/telemetry/metrics.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { withBody } from '../helpers/function-body.ts';
 import { type GatewayProcess, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
-import { createDatabase, type Database, loginUrl } from '../helpers/servers.ts';
+import { loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -73,20 +74,16 @@ describe('the metrics of a process', () => {
   });
 });
 
-let database: Database;
+const database = useDatabase();
 let gateway: GatewayProcess;
 
 beforeAll(async () => {
-  database = await createDatabase();
   const DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
   gateway = await startProcess({ DATABASE_URL, METRICS_PORT: '0', DEADLINE_MS: '20000', STORE_CONNECTIONS: '2' });
   await read();
 });
 
-afterAll(async () => {
-  await gateway.stop();
-  await database.drop();
-});
+afterAll(() => gateway.stop());
 
 const read = async () => readSeries(await (await fetch(`${gateway.managementOrigin}/metrics`)).text());
 
