@@ -218,17 +218,6 @@ describe('a lease', () => {
     expect(ended).toEqual(['slow', 'next']);
   });
 
-  test('gets a connection, whatever reads come', async () => {
-    await openPool(2);
-    let isOver = false;
-    const readers = names(12).map(async (name) => {
-      while (!isOver) await read(0.001, name);
-    });
-    expect(await runAlone(sleep(0, 'alone'))).toBe('alone');
-    isOver = true;
-    await Promise.all(readers);
-  });
-
   test('that is given up while it waits never begins', async () => {
     await openPool(1);
     const controller = new AbortController();

@@ -2,8 +2,6 @@ import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
-import { readDatabaseUrl } from '../../src/database-url.ts';
-import { connectToPrimary } from '../../src/store/postgres/servers.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import {
   asAdmin,
@@ -75,14 +73,6 @@ test('channel_binding=require refuses a server that trusts the login', async () 
   expect(await check(host, 'channel_binding=require')).toBe(
     'the server offers no channel binding: channel_binding=require',
   );
-});
-
-test('a session with sslmode=verify-full is encrypted', async () => {
-  const url = toUrl('localhost', `sslmode=verify-full&${ROOT}`);
-  const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: 20_000 });
-  const { rows } = await client.query('select ssl from pg_stat_ssl where pid = pg_backend_pid()');
-  await client.end();
-  expect(rows).toEqual([{ ssl: true }]);
 });
 
 test.each([

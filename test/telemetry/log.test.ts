@@ -98,12 +98,6 @@ describe('a line', () => {
     expect(written.join()).not.toContain('quoted');
   });
 
-  test('of one of several processes names it', () => {
-    const { log, written } = openTestLog({ worker: 2 });
-    log.info('Listening');
-    expect(JSON.parse(written.join(''))).toMatchObject({ worker: 2, msg: 'Listening' });
-  });
-
   test.each([
     ['debug', ['debug', 'debug', 'debug', 'info', 'info', 'error', 'error']],
     ['info', ['info', 'info', 'error', 'error']],

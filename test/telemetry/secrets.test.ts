@@ -119,16 +119,3 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     await waitFor(() => expect(postgresLog).toContain(secret()));
   });
 });
-
-test("the log of Postgres contains the key without the database's setting", async () => {
-  const read = (key: string) => admin('select * from public.listar_academias($1)', [key]);
-  const [{ key }] = (await admin(`select key from private.issue_key($1, 'Controle')`, [AURORA])) as [{ key: string }];
-  await read(key);
-  // A log is written in order: the call is read by then.
-  await admin(`select 'a statement after the call'`);
-  await waitFor(() => expect(postgresLog).toContain('a statement after the call'));
-  expect(postgresLog).not.toContain(key);
-  await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} reset log_parameter_max_length`);
-  await read(key);
-  await waitFor(() => expect(postgresLog).toContain(key));
-});
