@@ -54,13 +54,10 @@ export class Model {
     const own = ownOf(this.#world, this.#tenantOf(request));
     const list = LISTS[request.operation];
     if (!list) return this.#expectCreation(request, own);
-    const { limit = '100', offset = '0', after } = request.query;
-    const isOwn = ({ id }: { id: string }) => id === after?.toLowerCase();
-    const rows = own[TABLES[request.operation] ?? 'alunos'] as readonly { id: string }[];
-    if (after !== undefined && !rows.some(isOwn)) {
-      return refuse('after', 'must be the id of a record of the tenant');
-    }
-    return { status: 200, body: list(own, request.query).slice(Number(offset), Number(offset) + Number(limit)) };
+    const { limit = '100', offset = '0' } = request.query;
+    const rows = list(own, request.query);
+    if (!rows) return refuse('after', 'must be the id of a record of the tenant');
+    return { status: 200, body: rows.slice(Number(offset), Number(offset) + Number(limit)) };
   }
 
   #refusalOf({ key, operation }: Request): string | undefined {
@@ -130,75 +127,83 @@ function findInvalid({ operation, query }: Request): Record<string, string[]> {
   };
 }
 
-/** The table that each list is of. */
-const TABLES: Record<string, keyof World> = {
-  listarAlunos: 'alunos',
-  listarTreinos: 'treinos',
-  listarAcademias: 'academias',
-  listarPersonais: 'personais',
-  listarAnamneses: 'anamneses',
-  listarSecoes: 'anamnese_secoes',
-};
+type Row<T extends keyof World> = World[T][number];
 
-const LISTS: Record<string, (own: World, query: Query) => object[]> = {
-  listarAlunos: (own, query) =>
-    own.alunos
-      .filter((row) => isAtivo(row, query) && isOf(row.academia_id, query.academia_id))
-      .filter((row) => isOf(row.personal_id, query.id_personal))
-      .filter((row) => query.nome === undefined || toSearchable(row.nome).includes(toSearchable(query.nome)))
-      .filter(isBehind(own.alunos, query, byAge))
-      .toSorted(byAge)
-      .map(toStudent),
-  listarTreinos: (own, query) =>
-    own.treinos
-      .filter((row) => isAtivo(row, query) && isOf(row.aluno_id, query.id_aluno))
-      .filter((row) => isOf(row.personal_id, query.id_personal))
-      .filter((row) => query.data_inicio_gte === undefined || row.data_inicio >= query.data_inicio_gte)
-      .filter(isBehind(own.treinos, query, byAge))
-      .toSorted(byAge)
-      .map(({ id, nome, aluno_id, personal_id, ativo, data_inicio, criado_em }) => {
-        return { id, nome, id_aluno: aluno_id, id_personal: unhyphenate(personal_id), ativo, data_inicio, criado_em };
-      }),
-  listarAcademias: (own, query) =>
-    own.academias
-      .filter((row) => isAtivo(row, query))
-      .filter(isBehind(own.academias, query, byAge))
-      .toSorted(byAge)
-      .map(({ id, nome, ativo, criado_em }) => ({ id, nome, ativo, criado_em })),
-  listarPersonais: (own, query) =>
-    own.personais
-      .filter((row) => isOf(row.academia_id, query.academia_id))
-      .filter(isBehind(own.personais, query, byAge))
-      .toSorted(byAge)
-      .map(({ id, nome, email, ativo, academia_id }) => ({ id, nome, email, ativo, academia_id })),
-  listarAnamneses: (own, query) =>
-    own.anamneses
-      .filter((row) => row.resposta !== null && Object.keys(row.resposta).length > 0)
-      .filter((row) => isOf(row.aluno_id, query.id_aluno))
-      .filter((row) => query.status === undefined || row.status === query.status)
-      .filter(isBehind(own.anamneses, query, byAge))
-      .toSorted(byAge)
-      .map(({ id, aluno_id, status, resposta, criado_em }) => ({
-        id,
-        id_aluno: aluno_id,
-        status,
-        resposta,
-        criado_em,
-      })),
-  listarSecoes: (own, query) =>
-    own.anamnese_secoes
-      .filter(({ ativo }) => ativo)
-      .filter(isBehind(own.anamnese_secoes, query, byOrdem))
-      .toSorted(byOrdem)
-      .map(({ id, titulo, ordem, ativo }) => ({ id, titulo, ordem, ativo })),
+/** A list of the rows of a table that a query asks for; undefined if it begins behind a row that there is not. */
+function listOf<T extends Exclude<keyof World, 'tenants' | 'api_keys'>>(
+  table: T,
+  order: (a: Row<T>, b: Row<T>) => number,
+  isWanted: (row: Row<T>, query: Query) => boolean,
+  show: (row: Row<T>) => object,
+) {
+  return (own: World, query: Query): object[] | undefined => {
+    const all = own[table] as readonly Row<T>[];
+    // It need not be in the list itself.
+    const last = all.find(({ id }) => id === query.after?.toLowerCase());
+    if (query.after !== undefined && !last) return undefined;
+    const rows = all.filter((row) => isWanted(row, query) && (!last || order(row, last) > 0));
+    return rows.toSorted(order).map(show);
+  };
+}
+
+const LISTS: Record<string, ReturnType<typeof listOf>> = {
+  listarAlunos: listOf(
+    'alunos',
+    byAge,
+    (row, { ativo, academia_id, id_personal, nome }) =>
+      isAtivo(row, ativo) &&
+      isOf(row.academia_id, academia_id) &&
+      isOf(row.personal_id, id_personal) &&
+      (nome === undefined || toSearchable(row.nome).includes(toSearchable(nome))),
+    ({ id, nome, email, ativo, academia_id, criado_em }) => ({ id, nome, email, ativo, academia_id, criado_em }),
+  ),
+  listarTreinos: listOf(
+    'treinos',
+    byAge,
+    (row, { ativo, id_aluno, id_personal, data_inicio_gte }) =>
+      isAtivo(row, ativo) &&
+      isOf(row.aluno_id, id_aluno) &&
+      isOf(row.personal_id, id_personal) &&
+      (data_inicio_gte === undefined || row.data_inicio >= data_inicio_gte),
+    ({ id, nome, aluno_id, personal_id, ativo, data_inicio, criado_em }) => {
+      return { id, nome, id_aluno: aluno_id, id_personal: unhyphenate(personal_id), ativo, data_inicio, criado_em };
+    },
+  ),
+  listarAcademias: listOf(
+    'academias',
+    byAge,
+    (row, { ativo }) => isAtivo(row, ativo),
+    ({ id, nome, ativo, criado_em }) => ({ id, nome, ativo, criado_em }),
+  ),
+  listarPersonais: listOf(
+    'personais',
+    byAge,
+    (row, { academia_id }) => isOf(row.academia_id, academia_id),
+    ({ id, nome, email, ativo, academia_id }) => ({ id, nome, email, ativo, academia_id }),
+  ),
+  listarAnamneses: listOf(
+    'anamneses',
+    byAge,
+    (row, { id_aluno, status }) =>
+      Object.keys(row.resposta ?? {}).length > 0 &&
+      isOf(row.aluno_id, id_aluno) &&
+      (status ?? row.status) === row.status,
+    ({ id, aluno_id, status, resposta, criado_em }) => ({ id, id_aluno: aluno_id, status, resposta, criado_em }),
+  ),
+  listarSecoes: listOf(
+    'anamnese_secoes',
+    (a, b) => a.ordem - b.ordem || compare(a.id, b.id),
+    ({ ativo }) => ativo,
+    ({ id, titulo, ordem, ativo }) => ({ id, titulo, ordem, ativo }),
+  ),
 };
 
 function refuse(field: string, message: string): Expected {
   return { status: 422, body: { error: { [field]: [message] } } };
 }
 
-function isAtivo(row: { ativo: boolean }, query: Query): boolean {
-  return query.ativo === undefined || String(row.ativo) === query.ativo;
+function isAtivo(row: { ativo: boolean }, ativo: string | undefined): boolean {
+  return ativo === undefined || String(row.ativo) === ativo;
 }
 
 /** Whether a reference is what a filter names; a text that spells no id names nothing. */
@@ -206,12 +211,6 @@ function isOf(reference: string | null, filter: string | undefined): boolean {
   if (filter === undefined) return true;
   const hyphenated = filter.replace(UNHYPHENATED, '$1-$2-$3-$4-$5').toLowerCase();
   return HYPHENATED.test(hyphenated) && reference === hyphenated;
-}
-
-/** Whether a row comes behind the one that the request names, which need not be in the list itself. */
-function isBehind<T extends { id: string }>(all: readonly T[], query: Query, order: (a: T, b: T) => number) {
-  const last = all.find(({ id }) => id === query.after?.toLowerCase());
-  return (row: T) => !last || order(row, last) > 0;
 }
 
 function toSearchable(text: string): string {
@@ -222,10 +221,6 @@ function toSearchable(text: string): string {
     .normalize('NFC');
 }
 
-function toStudent({ id, nome, email, ativo, academia_id, criado_em }: Student): Student {
-  return { id, nome, email, ativo, academia_id, criado_em };
-}
-
 function textOf({ body }: Request): string {
   const fields = { ...body, p_academia_id: body?.p_academia_id?.toLowerCase() };
   return JSON.stringify(Object.entries(fields).toSorted(([a], [b]) => compare(a, b)));
@@ -233,10 +228,6 @@ function textOf({ body }: Request): string {
 
 function byAge(a: { id: string; criado_em: string }, b: { id: string; criado_em: string }): number {
   return compare(instantOf(a.criado_em), instantOf(b.criado_em)) || compare(a.id, b.id);
-}
-
-function byOrdem(a: { id: string; ordem: number }, b: { id: string; ordem: number }): number {
-  return a.ordem - b.ordem || compare(a.id, b.id);
 }
 
 /** A time in UTC, as a text that sorts to the microsecond: Postgres leaves out zeros at the end. */
