@@ -102,22 +102,19 @@ test('every page of docs is linked from the README', () => {
     expect(readme).toContain(`(docs/${name})`);
 });
 
-test.each(['README.md', 'docs/using-the-api.md'])(
-  '%s has requests of curl that are answered as it shows',
-  async (page) => {
-    const lines = readFileSync(page, 'utf8').matchAll(
-      /^(curl .*wms_demo.*127\.0\.0\.1:3000\/v1.*)\n(?:# (.*?)(?:, ….*)?\n)?/gm,
-    );
-    // Those that create are run by other tests.
-    const reads = [...lines].filter(([, curl = '']) => !curl.includes(' -d '));
-    expect(reads.length).toBeGreaterThan(0);
-    for (const [, curl = '', shown = '[{'] of reads) {
-      const command = `${curl.replace('http://127.0.0.1:3000/v1', inject('url'))} --silent`;
-      const { stdout } = await promisify(execFile)('sh', ['-c', command]);
-      expect(stdout.startsWith(shown), `${curl}\n${stdout}`).toBe(true);
-    }
-  },
-);
+test.each(['README.md', 'docs/using-the-api.md'])('curl requests of %s are answered as it shows', async (page) => {
+  const lines = readFileSync(page, 'utf8').matchAll(
+    /^(curl .*wms_demo.*127\.0\.0\.1:3000\/v1.*)\n(?:# (.*?)(?:, ….*)?\n)?/gm,
+  );
+  // Those that create are run by other tests.
+  const reads = [...lines].filter(([, curl = '']) => !curl.includes(' -d '));
+  expect(reads.length).toBeGreaterThan(0);
+  for (const [, curl = '', shown = '[{'] of reads) {
+    const command = `${curl.replace('http://127.0.0.1:3000/v1', inject('url'))} --silent`;
+    const { stdout } = await promisify(execFile)('sh', ['-c', command]);
+    expect(stdout.startsWith(shown), `${curl}\n${stdout}`).toBe(true);
+  }
+});
 
 test('the scripts need no Unix shell, except for exec, without which a signal to npm does not reach the gateway', () => {
   for (const [name, command] of Object.entries<string>(scripts)) {

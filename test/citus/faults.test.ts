@@ -56,7 +56,7 @@ beforeAll(async () => {
     BareDebianPostgres,
   ];
   database = await createCitusDatabase([coordinator, worker, other].map(({ adminUrl }) => adminUrl));
-  tenants = await asAdmin(database.adminUrl, createTenants);
+  tenants = await createTenants();
 });
 
 afterEach(async () => {
@@ -70,42 +70,40 @@ afterEach(async () => {
 afterAll(() => citus.stop());
 
 /** Creates tenants until each worker has enough. */
-async function createTenants(admin: pg.Client): Promise<Map<BareDebianPostgres, Tenant[]>> {
+async function createTenants(): Promise<Map<BareDebianPostgres, Tenant[]>> {
   const found = new Map<BareDebianPostgres, Tenant[]>([
     [worker, []],
     [other, []],
   ]);
   for (let n = 1; [...found.values()].some(({ length }) => length < TENANTS_PER_NODE); n += 1) {
-    const tenant = await createTenant(admin, `Academia ${n}`);
-    found.get(await ownerOf(admin, tenant))?.push(tenant);
+    const tenant = await createTenant(`Academia ${n}`);
+    found.get(await ownerOf(tenant))?.push(tenant);
   }
   return new Map([...found].map(([node, all]) => [node, all.slice(0, TENANTS_PER_NODE)]));
 }
 
-async function createTenant(admin: pg.Client, name: string): Promise<Tenant> {
-  const { rows } = await admin.query('select private.create_tenant($1) as id', [name]);
-  const { id } = rows[0];
+async function createTenant(name: string): Promise<Tenant> {
+  const [{ id }] = (await database.query('select private.create_tenant($1) as id', [name])) as [{ id: string }];
   const gyms = ['Centro', 'Norte', 'Sul'].map((place) => `${name} ${place}`);
   for (const gym of gyms)
-    await admin.query('insert into private.academias (tenant_id, nome) values ($1, $2)', [id, gym]);
-  return { id, key: await issueKey(admin, id), name, gyms };
+    await database.query('insert into private.academias (tenant_id, nome) values ($1, $2)', [id, gym]);
+  return { id, key: await issueKey(id), name, gyms };
 }
 
-async function issueKey(admin: pg.Client, tenant: string): Promise<string> {
-  const { rows } = await admin.query('select key from private.issue_key($1, $2)', [tenant, 'Teste']);
-  return rows[0].key;
+async function issueKey(tenant: string): Promise<string> {
+  return (await database.query('select key from private.issue_key($1, $2)', [tenant, 'Teste']))[0]?.key;
 }
 
 /** The server that has a tenant's rows. */
-async function ownerOf(admin: pg.Client, { id }: Tenant): Promise<BareDebianPostgres> {
-  const { rows } = await admin.query(
+async function ownerOf({ id }: Tenant): Promise<BareDebianPostgres> {
+  const [place] = await database.query(
     `select n.nodeport
        from pg_dist_placement p
        join pg_dist_node n using (groupid)
       where p.shardid = get_shard_id_for_distribution_column('private.alunos', $1::uuid)`,
     [id],
   );
-  const owner = citus.nodes.find(({ adminUrl }) => new URL(adminUrl).port === String(rows[0].nodeport));
+  const owner = citus.nodes.find(({ adminUrl }) => new URL(adminUrl).port === String(place?.nodeport));
   if (!owner) throw new Error(`no server has the rows of ${id}`);
   return owner;
 }
@@ -161,16 +159,12 @@ async function expectNothingLost(on: readonly TestGateway[]): Promise<void> {
 const startAgain = (node: BareDebianPostgres) => waitFor(() => node.start());
 
 test('a killed worker fails only its own tenants, and they are served again when it is back', async () => {
-  const late = await asAdmin(database.adminUrl, (admin) =>
-    Promise.all([1, 2].map(() => issueKey(admin, tenantsOf(other)[0]?.id ?? ''))),
-  );
-  const readLateUses = () =>
-    asAdmin(database.adminUrl, async (admin) => {
-      const sum = `select coalesce(sum(u.calls), 0)::integer as calls from private.usage u
-                     join private.api_keys k on k.id = u.key_id where k.key_hash = sha256($1::text::bytea)`;
-      const uses = late.map(async (key) => (await admin.query<{ calls: number }>(sum, [key])).rows[0]?.calls);
-      return Promise.all(uses);
-    });
+  const late = await Promise.all([1, 2].map(() => issueKey(tenantsOf(other)[0]?.id ?? '')));
+  const readLateUses = () => {
+    const sum = `select coalesce(sum(u.calls), 0)::integer as calls from private.usage u
+                   join private.api_keys k on k.id = u.key_id where k.key_hash = sha256($1::text::bytea)`;
+    return Promise.all(late.map(async (key) => (await database.query(sum, [key]))[0]?.calls));
+  };
   const on = [await startOn(coordinator), await startOn(other)];
   let backAt = 0;
   const clients = await underTenants(on, async (clients) => {
@@ -255,12 +249,12 @@ test.runIf(inject('isLong'))('a tenant moves to a new node of its own while it i
   const on = [await startOn(coordinator), await startOn(worker)];
   const clients = await underTenants(on, async (clients) => {
     await addCitusNode(database, spare.adminUrl);
-    await asAdmin(database.adminUrl, (admin) => isolate(admin, tenant, spare));
+    await isolate(tenant, spare);
     await serves(clients);
   });
   expectOnlyCreationsToFail(clients);
   await expectNothingLost(on);
-  expect(await asAdmin(database.adminUrl, countShards)).toBe(1);
+  expect(await countShards()).toBe(1);
 
   // The new node serves as the others do.
   const served = await underTenants([await startOn(spare)], serves);
@@ -273,54 +267,50 @@ test('shards move to a new node while they are used', async () => {
   let before = 0;
   const clients = await underTenants(on, async (clients) => {
     if (!inject('isLong')) await addCitusNode(database, spare.adminUrl);
-    before = await asAdmin(database.adminUrl, countShards);
-    await asAdmin(database.adminUrl, (admin) =>
-      change(admin, `select rebalance_table_shards('private.alunos', shard_transfer_mode => 'force_logical')`),
-    );
+    before = await countShards();
+    await change(`select rebalance_table_shards('private.alunos', shard_transfer_mode => 'force_logical')`);
     await serves(clients);
   });
   expectOnlyCreationsToFail(clients);
   await expectNothingLost(on);
-  expect(await asAdmin(database.adminUrl, countShards)).toBeGreaterThan(before);
+  expect(await countShards()).toBeGreaterThan(before);
 });
 
 /** Changes the cluster. What Citus cannot end, it tries for ever; what it rolls back to resolve a deadlock can be repeated. */
-async function change(admin: pg.Client, text: string, values: readonly unknown[] = []): Promise<pg.QueryResult> {
-  await admin.query(`set statement_timeout = '80s'`);
-  for (;;) {
-    try {
-      return await admin.query(text, [...values]);
-    } catch (error) {
-      if ((error as pg.DatabaseError).code !== '40P01') throw error;
+async function change(text: string, values: readonly unknown[] = []) {
+  return asAdmin(database.adminUrl, async (admin) => {
+    await admin.query(`set statement_timeout = '80s'`);
+    for (;;) {
+      try {
+        return (await admin.query(text, [...values])).rows;
+      } catch (error) {
+        if ((error as pg.DatabaseError).code !== '40P01') throw error;
+      }
     }
-  }
+  });
 }
 
 /** Gives a tenant shards of its own, and moves them to a node. */
-async function isolate(admin: pg.Client, tenant: Tenant, node: BareDebianPostgres): Promise<void> {
+async function isolate(tenant: Tenant, node: BareDebianPostgres): Promise<void> {
   // Without `block_writes` Citus 13.2 splits shards for ever when rows are updated meanwhile (its issue 6790).
-  const { rows } = await change(
-    admin,
+  const [isolated] = await change(
     `select isolate_tenant_to_new_shard('private.alunos', $1::uuid, 'CASCADE', shard_transfer_mode => 'block_writes') as shard`,
     [tenant.id],
   );
-  const [source, target] = [await ownerOf(admin, tenant), node].map(({ adminUrl }) => new URL(adminUrl));
-  await change(admin, `select citus_move_shard_placement($1, $2, $3, $4, $5, 'force_logical')`, [
-    rows[0].shard,
-    source?.hostname,
-    source?.port,
-    target?.hostname,
-    target?.port,
+  const places = [await ownerOf(tenant), node].map(({ adminUrl }) => new URL(adminUrl));
+  await change(`select citus_move_shard_placement($1, $2, $3, $4, $5, 'force_logical')`, [
+    isolated.shard,
+    ...places.flatMap(({ hostname, port }) => [hostname, port]),
   ]);
 }
 
 /** How many parts of the students are on the node that was added. */
-async function countShards(admin: pg.Client): Promise<number> {
-  const { rows } = await admin.query(
+async function countShards(): Promise<number> {
+  const [count] = await database.query(
     `select count(*)::int as n from citus_shards where table_name = 'private.alunos'::regclass and nodeport = $1`,
     [new URL(spare.adminUrl).port],
   );
-  return rows[0].n;
+  return count?.n;
 }
 
 /** A move makes creations wait at its end, perhaps until their deadline. */

@@ -28,6 +28,7 @@ import {
   loginUrl,
   PASSWORD,
   type PostgresServer,
+  runSql,
   startEmbeddedPostgres,
 } from '../helpers/servers.ts';
 import { readScript, runTap } from '../helpers/tap.ts';
@@ -191,18 +192,18 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
       const output = await runBlock(RESTORE, dump, url);
       expect(output).toContain('openapi.yaml and the database agree on');
       const hints = [...output.matchAll(/hint: As a superuser.*?: (.*)/g)].map(([, sql = '']) => sql);
-      await asAdmin(superuser, (db) => db.query(hints.join(';')));
+      await runSql(superuser, hints.join(';'));
 
       const restored = await readRows(superuser);
       expect(withoutNewChanges(restored)).toEqual(rows);
-      const { rows: states } = await asAdmin(superuser, (db) =>
-        db.query(`
-          select bool_and(c.relrowsecurity and c.relforcerowsecurity) as "isForced",
-                 has_database_privilege('public', current_database(), 'connect') as "everybodyConnects",
-                 (select s.setconfig from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
-                   where d.datname = current_database() and s.setrole = 0) as settings
-            from pg_class c
-           where c.relnamespace = 'private'::regnamespace and c.relkind = 'r'`),
+      const states = await runSql(
+        superuser,
+        `select bool_and(c.relrowsecurity and c.relforcerowsecurity) as "isForced",
+                has_database_privilege('public', current_database(), 'connect') as "everybodyConnects",
+                (select s.setconfig from pg_db_role_setting s join pg_database d on d.oid = s.setdatabase
+                  where d.datname = current_database() and s.setrole = 0) as settings
+           from pg_class c
+          where c.relnamespace = 'private'::regnamespace and c.relkind = 'r'`,
       );
       const settings = ['log_parameter_max_length=0', 'log_parameter_max_length_on_error=0'];
       expect(states).toEqual([
@@ -235,7 +236,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
         { tenant: BOSQUE, student: null, erased_at },
       ]);
       const tables = Object.keys(rows).map((name) => `private.${name}`);
-      await asAdmin(superuser, (db) => db.query(`truncate ${tables}`));
+      await runSql(superuser, `truncate ${tables}`);
       await runBlock(again, dump, url);
       expect(withoutNewChanges(await readRows(superuser))).toEqual(rows);
       expect(await runBlock(REPEAT_ERASURES, dump, url)).toContain(
@@ -261,7 +262,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
     });
 
     test.runIf(inject('isLong'))('restores a dump by a superuser', async () => {
-      await asAdmin(target.adminUrl, (db) => db.query('create database outra'));
+      await runSql(target.adminUrl, 'create database outra');
       await restore(databaseUrl(target.adminUrl, 'outra'));
     });
   });
@@ -273,18 +274,13 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
     source.run('mkdir -p backup/wal');
     await source.restart(() => setUp(ARCHIVE));
     source.run(toScript(BASE_BACKUP), { env: { SUPERUSER_URL: source.adminUrl } });
-    await asAdmin(superuserUrl, (db) =>
-      db.query(`create role gateway_login login noinherit password '${PASSWORD}';
-      grant gateway to gateway_login; grant connect on database antiga to gateway_login`),
-    );
+    const login = `create role gateway_login login noinherit password '${PASSWORD}';
+      grant gateway to gateway_login; grant connect on database antiga to gateway_login`;
+    await runSql(superuserUrl, login);
     const url = loginUrl(superuserUrl, 'gateway_login');
-    const { moment } = await asAdmin(superuserUrl, async (db) => {
-      return (await db.query('select clock_timestamp()::text as moment')).rows[0];
-    });
+    const [{ moment } = {}] = await runSql(superuserUrl, 'select clock_timestamp()::text as moment');
     expect(await withGateway(url, (send) => create(send, key, 'Depois'))).toMatchObject({ status: 201 });
-    await asAdmin(ownerUrl, (db) =>
-      db.query(`select private.revoke_key(id) from private.api_keys where name = 'Site'`),
-    );
+    await runSql(ownerUrl, `select private.revoke_key(id) from private.api_keys where name = 'Site'`);
     expect(await withGateway(url, (send) => send('/alunos', key))).toMatchObject({ status: 401 });
 
     await source.restart(() => {
@@ -292,7 +288,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
       setUp(RECOVERY.replace('2026-12-01 12:00:00 UTC', moment));
     });
     await waitFor(async () => {
-      const { rows: states } = await asAdmin(superuserUrl, (db) => db.query('select pg_is_in_recovery() as recovers'));
+      const states = await runSql(superuserUrl, 'select pg_is_in_recovery() as recovers');
       expect(states).toEqual([{ recovers: false }]);
     });
     expect(await readRows(superuserUrl)).toEqual(rows);

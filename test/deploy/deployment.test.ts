@@ -16,7 +16,7 @@ import { BINARIES, startBareDebianPostgres } from '../helpers/debian-postgres.ts
 import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { canReplicate } from '../helpers/replication.ts';
-import { asAdmin, findPort } from '../helpers/servers.ts';
+import { findPort, runSql } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -196,14 +196,10 @@ describe('compose.yaml', () => {
         .replace(server, `pg_ctl --wait --log=standby.log --options='${options}' start`);
       primary.run(start, { env });
       try {
-        const { rows } = await asAdmin(standby.href, (admin) =>
-          admin.query('select pg_is_in_recovery() as is_standby'),
-        );
-        expect(rows).toEqual([{ is_standby: true }]);
+        expect(await runSql(standby.href, 'select pg_is_in_recovery() as is_standby')).toEqual([{ is_standby: true }]);
         // It may take clients before it has connected to the primary.
-        await asAdmin(primary.adminUrl, (admin) =>
-          waitFor(async () => expect((await admin.query('select from pg_stat_replication')).rowCount).toBe(1)),
-        );
+        const readStandbys = () => runSql(primary.adminUrl, 'select from pg_stat_replication');
+        await waitFor(async () => expect(await readStandbys()).toHaveLength(1));
       } finally {
         primary.run('pg_ctl --mode=immediate stop', { env });
       }

@@ -7,7 +7,6 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
-  asAdmin,
   createDatabase,
   type Database,
   loginUrl,
@@ -42,11 +41,9 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
       log += text;
     });
     database = await createDatabase(server.adminUrl);
-    await asAdmin(database.adminUrl, async (admin) => {
-      await admin.query('alter role authenticator password null');
-      // As the migrations leave it; a copy of a database has the default again.
-      await admin.query(`revoke connect on database ${database.name} from public`);
-    });
+    await database.query('alter role authenticator password null');
+    // As the migrations leave it; a copy of a database has the default again.
+    await database.query(`revoke connect on database ${database.name} from public`);
   });
 
   afterAll(async () => {
@@ -56,16 +53,9 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
 
   async function makeLogins(passwords: Record<string, string>, adminUrl = database.adminUrl): Promise<void> {
     const { hostname, port, username, password } = new URL(adminUrl);
-    const connection = {
-      PGHOST: hostname,
-      PGPORT: port,
-      PGUSER: username,
-      PGPASSWORD: password,
-      PGDATABASE: database.name,
-    };
-    const { stderr } = await promisify(execFile)(PSQL, ARGS, {
-      env: { PATH: process.env.PATH, ...connection, ...passwords },
-    });
+    const connection = { PGHOST: hostname, PGPORT: port, PGUSER: username, PGPASSWORD: password };
+    const env = { PATH: process.env.PATH, ...connection, PGDATABASE: database.name, ...passwords };
+    const { stderr } = await promisify(execFile)(PSQL, ARGS, { env });
     // Where it is made a second time it is told that the role has it.
     expect(stderr.replace(/^.*NOTICE: {2}role .* has already been granted .*\n/gm, '')).toBe('');
   }
@@ -101,44 +91,33 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     ['without a password', 'gateway', '', 'GATEWAY_PASSWORD is not set'],
     ['before the migrations', 'absent', 'one', 'the role gateway does not exist: run npm run migrate first'],
   ])('fails %s, and says what is missing', async (_when, role, GATEWAY_PASSWORD, message) => {
-    const rename = (from: string, to: string) =>
-      from === to || asAdmin(database.adminUrl, (admin) => admin.query(`alter role ${from} rename to ${to}`));
+    const rename = (from: string, to: string) => from === to || database.query(`alter role ${from} rename to ${to}`);
     await rename('gateway', role);
     const failure = await makeLogins({ GATEWAY_PASSWORD }).catch((error) => error);
     await rename(role, 'gateway');
     expect(failure).toMatchObject({ code: 3, stderr: expect.stringContaining(`ERROR:  ${message}\n`) });
   });
 
-  test('lets the roles only become the gateway', async () => {
-    await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
-    const { rows } = await asAdmin(database.adminUrl, (admin) =>
-      admin.query(`select rolcanlogin, rolinherit, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls,
+  test('lets the role only become the gateway, and leaves it what it inherits, which PREPARE=off needs', async () => {
+    const readRole = () =>
+      database.query(`select rolcanlogin, rolinherit, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls,
         array(select roleid::regrole::text from pg_auth_members where member = r.oid) as roles
-        from pg_roles r where rolname = 'gateway_login'`),
-    );
-    const [nothing] = [
-      { rolinherit: false, rolsuper: false, rolcreaterole: false, rolcreatedb: false, rolbypassrls: false },
-    ];
-    expect(rows).toEqual([{ rolcanlogin: true, ...nothing, roles: ['gateway'] }]);
-  });
-
-  test('leaves an existing role what it inherits, which PREPARE=off needs', async () => {
-    await asAdmin(database.adminUrl, (admin) => admin.query('alter role gateway_login inherit'));
+        from pg_roles r where rolname = 'gateway_login'`);
     await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
-    const { rows } = await asAdmin(database.adminUrl, (admin) =>
-      admin.query(`select rolinherit from pg_roles where rolname = 'gateway_login'`),
-    );
-    expect(rows).toEqual([{ rolinherit: true }]);
-    await asAdmin(database.adminUrl, (admin) => admin.query('alter role gateway_login noinherit'));
+    const nothing = { rolsuper: false, rolcreaterole: false, rolcreatedb: false, rolbypassrls: false };
+    const role = { rolcanlogin: true, rolinherit: false, ...nothing, roles: ['gateway'] };
+    expect(await readRole()).toEqual([role]);
+    await database.query('alter role gateway_login inherit');
+    await makeLogins({ GATEWAY_PASSWORD: 'new-one' });
+    expect(await readRole()).toEqual([{ ...role, rolinherit: true }]);
+    await database.query('alter role gateway_login noinherit');
   });
 
   test('fails with instructions if the administrator may not grant CONNECT', async () => {
-    await asAdmin(database.adminUrl, async (admin) => {
-      await admin.query(`create role no_owner login createrole password '${PASSWORD}'`);
-      await admin.query(`grant connect on database ${database.name} to no_owner`);
-      await admin.query('grant gateway, gateway_login to no_owner with admin option');
-      await admin.query(`revoke connect on database ${database.name} from gateway_login`);
-    });
+    await database.query(`create role no_owner login createrole password '${PASSWORD}';
+      grant connect on database ${database.name} to no_owner;
+      grant gateway, gateway_login to no_owner with admin option;
+      revoke connect on database ${database.name} from gateway_login`);
     const url = loginUrl(database.adminUrl, 'no_owner');
     await expect(makeLogins({ GATEWAY_PASSWORD: 'new-one' }, url)).rejects.toMatchObject({
       code: 3,
@@ -153,7 +132,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
 
   test('keeps the passwords out of the log of a server that logs every statement', async () => {
     await makeLogins({ GATEWAY_PASSWORD: 'not-in-the-log' });
-    await asAdmin(database.adminUrl, (admin) => admin.query(`select 'the log is read'`));
+    await database.query(`select 'the log is read'`);
     await waitFor(() => expect(log).toContain('the log is read'));
     expect(log).not.toContain('not-in-the-log');
   });

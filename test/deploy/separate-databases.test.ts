@@ -9,6 +9,7 @@ import {
   loginUrl,
   PASSWORD,
   type PostgresServer,
+  runSql,
   startEmbeddedPostgres,
 } from '../helpers/servers.ts';
 
@@ -27,8 +28,7 @@ for (const { name, canRun, start } of SERVERS) {
   describe.skipIf(!canRun)(`two databases on a server of ${name}`, () => {
     let server: Pick<PostgresServer, 'adminUrl' | 'stop'>;
 
-    const asSuperuser = <T>(work: (db: pg.Client) => Promise<T>, database = 'postgres') =>
-      asAdmin(databaseUrl(server.adminUrl, database), work);
+    const asSuperuser = (sql: string, database = 'postgres') => runSql(databaseUrl(server.adminUrl, database), sql);
 
     const as = <T>(login: string, database: string, work: (db: pg.Client) => Promise<T>) =>
       asAdmin(loginUrl(databaseUrl(server.adminUrl, database), login), work);
@@ -44,7 +44,7 @@ for (const { name, canRun, start } of SERVERS) {
       } catch (error) {
         const [, hint] = /As that role or as a superuser: (.*)/.exec((error as Error).message) ?? [];
         if (!hint) throw error;
-        await asSuperuser((db) => db.query(hint));
+        await asSuperuser(hint);
         await migrate(login, database, onNotice);
       }
     }
@@ -60,22 +60,16 @@ for (const { name, canRun, start } of SERVERS) {
 
     beforeAll(async () => {
       server = await start();
-      await asSuperuser(async (db) => {
-        for (const login of ['um', 'dois']) {
-          await db.query(`create role ${login} login createrole createdb password '${PASSWORD}'`);
-        }
-        await db.query(`create role backup login password '${PASSWORD}'`);
-      });
+      await asSuperuser(`create role um login createrole createdb password '${PASSWORD}';
+        create role dois login createrole createdb password '${PASSWORD}';
+        create role backup login password '${PASSWORD}'`);
       for (const owner of ['um', 'dois']) await as(owner, 'postgres', (db) => db.query(`create database ${owner}`));
 
       // The roles are there before the migration, and an administrator of a third database is a member of an owner.
-      await asSuperuser(async (db) => {
-        await db.query(
-          `create role gateway; create role gateway_keys; grant gateway, gateway_keys to um with admin option`,
-        );
-        await db.query(`create role tres login password '${PASSWORD}'; grant gateway_keys to tres`);
-        await db.query(`create role gateway_um login noinherit password '${PASSWORD}'; grant gateway to gateway_um`);
-      });
+      await asSuperuser(`create role gateway; create role gateway_keys;
+        grant gateway, gateway_keys to um with admin option;
+        create role tres login password '${PASSWORD}'; grant gateway_keys to tres;
+        create role gateway_um login noinherit password '${PASSWORD}'; grant gateway to gateway_um`);
       await migrate('um', 'um');
       await as('um', 'um', (db) => runScript(db, SEED));
 
@@ -100,9 +94,9 @@ for (const { name, canRun, start } of SERVERS) {
     });
 
     test('the administrator of one can read the keys of the other if it may connect', async () => {
-      await asSuperuser((db) => db.query('grant connect on database um to public'));
+      await asSuperuser('grant connect on database um to public');
       expect(await as('dois', 'um', countKeys)).toEqual([{ count: 5 }]);
-      await asSuperuser((db) => db.query('revoke connect on database um from public'));
+      await asSuperuser('revoke connect on database um from public');
       await expect(as('dois', 'um', countKeys)).rejects.toMatchObject(REFUSED);
     });
 
@@ -114,7 +108,7 @@ for (const { name, canRun, start } of SERVERS) {
 
     test('another login that was there before keeps its access, and a later one has none', async () => {
       expect(await as('backup', 'um', async () => true)).toBe(true);
-      await asSuperuser((db) => db.query(`create role later login password '${PASSWORD}'`));
+      await asSuperuser(`create role later login password '${PASSWORD}'`);
       await expect(as('later', 'um', async () => true)).rejects.toMatchObject(REFUSED);
     });
 
@@ -123,22 +117,15 @@ for (const { name, canRun, start } of SERVERS) {
     });
 
     test('gateway itself has no CONNECT, which the administrators of both would inherit', async () => {
-      const { rows } = await asSuperuser((db) =>
-        db.query(`select has_database_privilege('gateway', 'um', 'connect') as connect,
-                         has_database_privilege('public', 'um', 'temporary') as temporary`),
-      );
-      expect(rows).toEqual([{ connect: false, temporary: false }]);
+      const privileges = await asSuperuser(`select has_database_privilege('gateway', 'um', 'connect') as connect,
+                                                   has_database_privilege('public', 'um', 'temporary') as temporary`);
+      expect(privileges).toEqual([{ connect: false, temporary: false }]);
     });
 
     test('a migrating role that does not own its database is told what a superuser has to run', async () => {
-      await asSuperuser(async (db) => {
-        await db.query(`create role quatro login createrole password '${PASSWORD}'`);
-        await db.query('create database quatro');
-      });
-      await asSuperuser(
-        (db) => db.query('grant create on database quatro to quatro; alter schema public owner to quatro'),
-        'quatro',
-      );
+      await asSuperuser(`create role quatro login createrole password '${PASSWORD}'`);
+      await asSuperuser('create database quatro');
+      await asSuperuser('grant create on database quatro to quatro; alter schema public owner to quatro', 'quatro');
       const warnings: Notice[] = [];
       await migrate('quatro', 'quatro', (notice) => warnings.push(notice));
       const { message, hint = '' } = warnings.at(-1) ?? {};
@@ -148,7 +135,7 @@ for (const { name, canRun, start } of SERVERS) {
       );
       expect(await as('dois', 'quatro', countKeys)).toEqual([{ count: 0 }]);
 
-      await asSuperuser((db) => db.query(hint.replace(/^.*?: /, '')));
+      await asSuperuser(hint.replace(/^.*?: /, ''));
       await expect(as('dois', 'quatro', countKeys)).rejects.toMatchObject(REFUSED);
       expect(await as('quatro', 'quatro', countKeys)).toEqual([{ count: 0 }]);
     });

@@ -297,7 +297,7 @@ describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$wha
 });
 
 test.each(CREATIONS)(
-  'a call that repeats a creation and gives %s is told from the first one, and from others',
+  'a repeated creation that gives %s is told from the first one, and from others',
   async (returns) => {
     const repeat = async (key?: string) => {
       const args = { p_api_key: 'wms_demo_aurora', ...(key && { p_idempotency_key: `${returns}-${key}` }) };
