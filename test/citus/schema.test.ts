@@ -58,14 +58,7 @@ async function onEachNode(database: Database, work: (store: Store, node: string)
   }
 }
 
-const LISTS = [
-  'listar_academias',
-  'listar_personais',
-  'listar_alunos',
-  'listar_treinos',
-  'listar_anamneses',
-  'listar_secoes',
-];
+const LISTS = ['academias', 'personais', 'alunos', 'treinos', 'anamneses', 'secoes'].map((name) => `listar_${name}`);
 
 /** The number of the demo data's rows in each list, of both tenants. */
 async function countAll(store: Store): Promise<number[]> {
@@ -96,16 +89,9 @@ describe('a distributed database', () => {
                   from citus_tables order by 2, 1`),
     );
     const reference = ['api_keys', 'erasures', 'tenants', 'usage_writers'];
-    const distributed = [
-      'academias',
-      'alunos',
-      'anamnese_secoes',
-      'anamneses',
-      'idempotency_keys',
-      'personais',
-      'treinos',
-      'usage',
-    ];
+    const distributed = 'academias alunos anamnese_secoes anamneses idempotency_keys personais treinos usage'.split(
+      ' ',
+    );
     // Tables that somebody has added are those of tenants.
     const added = rows.map(({ name }) => name).filter((name) => ![...distributed, ...reference].includes(name));
     expect(rows).toEqual([

@@ -52,11 +52,6 @@ pool_mode = ${mode}
     rmSync(folder, { recursive: true });
   };
   url.port = String(port);
-  try {
-    await untilReady(server, () => asAdmin(url.href, async () => true));
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  await untilReady(server, () => asAdmin(url.href, async () => true));
   return { url: url.href, stop };
 }

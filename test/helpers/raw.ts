@@ -1,12 +1,12 @@
 import { once } from 'node:events';
 import { connect, type Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
+import { toAddress } from './fault-proxy.ts';
 
 /** What a server answers to bytes on a connection of their own, until it closes the connection. */
 export function sendRaw(url: string, text: string): Promise<string> {
-  const { hostname, port } = new URL(url);
   return new Promise((resolve, reject) => {
-    const socket = connect({ host: hostname, port: Number(port) });
+    const socket = connect(toAddress(url));
     const chunks: Buffer[] = [];
     socket.on('connect', () => socket.write(Buffer.from(text, 'latin1')));
     socket.on('data', (chunk) => chunks.push(chunk));
@@ -17,8 +17,7 @@ export function sendRaw(url: string, text: string): Promise<string> {
 
 /** Sends bytes, waits until the server has had time to read them, and resets the connection. */
 export async function sendAndReset(url: string, text: string): Promise<void> {
-  const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port) });
+  const socket = connect(toAddress(url));
   socket.on('error', () => {});
   await once(socket, 'connect');
   socket.write(text);
@@ -29,8 +28,7 @@ export async function sendAndReset(url: string, text: string): Promise<void> {
 
 /** A connection that a test reads and writes step by step; it is not closed when the server closes its side. */
 export async function openRaw(url: string): Promise<{ socket: Socket; read: () => string; ended: Promise<void> }> {
-  const { hostname, port } = new URL(url);
-  const socket = connect({ host: hostname, port: Number(port), allowHalfOpen: true });
+  const socket = connect({ ...toAddress(url), allowHalfOpen: true });
   let text = '';
   socket.on('data', (chunk) => {
     text += chunk;

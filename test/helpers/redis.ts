@@ -38,12 +38,7 @@ export async function startRedis(settings: readonly string[] = [], port?: number
     if (server.exitCode === null && server.kill('SIGKILL')) await once(server, 'exit');
     rmSync(folder, { recursive: true, force: true });
   };
-  try {
-    await untilReady(server, () => listens(taken));
-  } catch (error) {
-    await stop();
-    throw error;
-  }
+  await untilReady(server, () => listens(taken));
   return { url: `redis://127.0.0.1:${taken}`, port: taken, stop };
 }
 

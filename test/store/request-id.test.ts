@@ -3,9 +3,9 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Call, Store } from '../../src/store/store.ts';
+import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
-import { createCall } from '../helpers/calls.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { withBody } from '../helpers/function-body.ts';
 import {
   hasPostgrest,
@@ -21,12 +21,7 @@ import { waitFor } from '../helpers/wait-for.ts';
 
 /** What this Postgres puts in front of each line of its log: the name of the application in brackets. */
 const LOG_PREFIX = '[%a] ';
-const LIST: Call = {
-  function: 'listar_academias',
-  args: { p_api_key: 'wms_demo_aurora' },
-  returns: 'rows',
-  readOnly: true,
-};
+const LIST = { ...listCall(), function: 'listar_academias' };
 const NAME = `current_setting('application_name')`;
 const HEADER = `'wellness-gateway ' || (current_setting('request.headers', true)::json->>'x-request-id')`;
 /** The login of each store, and how SQL reads the id. */
