@@ -4,6 +4,7 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { openPostgres } from '../../src/store/postgres/store.ts';
+import { listCall } from '../helpers/calls.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
@@ -64,11 +65,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
   async function callAs(login: string, password: string): Promise<unknown> {
     const url = loginUrl(database.adminUrl, login, password);
     const store = openPostgres({ url, connections: 1, prepare: true, deadlineMs: 5_000 });
-    const args = { p_api_key: 'wms_demo_aurora', p_limit: 1 };
-    const result = await store.call(
-      { function: 'listar_academias', args, returns: 'rows', readOnly: true },
-      AbortSignal.timeout(5_000),
-    );
+    const result = await store.call(listCall({ p_limit: 1 }), AbortSignal.timeout(5_000));
     await store.close();
     return 'failure' in result ? result.failure.kind : JSON.parse(result.json).length;
   }

@@ -16,16 +16,22 @@ export async function changeExecutors(db: Db): Promise<Mutation[]> {
   );
 }
 
-type Granted = { readonly on: string; readonly rights: readonly string[] };
+/** Something with rights, of which perhaps only a part is granted, and to these roles alone. */
+type Granted = {
+  readonly on: string;
+  readonly columns?: string;
+  readonly rights: readonly string[];
+  readonly roles?: readonly string[];
+};
 
 /** Each right taken away that is there, and each one given that is not, of these. */
-function changeGrants(things: readonly Granted[], privileges: readonly string[], roles = GRANTEES): Mutation[] {
-  return things.flatMap(({ on, rights }) =>
+function changeGrants(things: readonly Granted[], privileges: readonly string[]): Mutation[] {
+  return things.flatMap(({ on, columns = '', rights, roles = GRANTEES }) =>
     roles.flatMap((role) =>
       privileges.map((privilege) =>
         rights.includes(`${privilege} ${role}`)
-          ? change(`revoke ${privilege} on ${on} from ${role}`)
-          : change(`grant ${privilege} on ${on} to ${role}`),
+          ? change(`revoke ${privilege}${columns} on ${on} from ${role}`)
+          : change(`grant ${privilege}${columns} on ${on} to ${role}`),
       ),
     ),
   );
@@ -49,24 +55,16 @@ export async function changeTableGrants(db: Db): Promise<Mutation[]> {
 
 /** What a role that may read or write some columns of a table may do with each of them. */
 export async function changeColumnGrants(db: Db): Promise<Mutation[]> {
-  const columns = await rows<{ table: string; column: string; rights: string[]; roles: string[] }>(
+  const columns = await rows<Granted>(
     db,
-    `select c.relname as table, t.attname as column, ${rightsIn('t.attacl')} as rights,
+    `select 'private.' || c.relname as on, format(' (%s)', t.attname) as columns, ${rightsIn('t.attacl')} as rights,
             array(select distinct a.grantee::regrole::text
                     from pg_attribute o, aclexplode(o.attacl) a where o.attrelid = c.oid) as roles
        from pg_class c join pg_attribute t on t.attrelid = c.oid
       where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p')
         and t.attnum > 0 and not t.attisdropped order by c.relname, t.attnum`,
   );
-  return columns.flatMap(({ table, column, rights, roles }) =>
-    roles.flatMap((role) =>
-      ['select', 'insert', 'update'].map((privilege) =>
-        rights.includes(`${privilege} ${role}`)
-          ? change(`revoke ${privilege} (${column}) on private.${table} from ${role}`)
-          : change(`grant ${privilege} (${column}) on private.${table} to ${role}`),
-      ),
-    ),
-  );
+  return changeGrants(columns, ['select', 'insert', 'update']);
 }
 
 /** Who sees a schema, and who creates in it. */

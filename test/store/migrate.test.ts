@@ -256,15 +256,13 @@ select public.f()  ;
 
   test('is followed where it has applied some of the migrations', async () => {
     const url = await newDatabase();
-    await asAdmin(url, async (db) => {
-      await db.query('create schema supabase_migrations');
-      await db.query('create table supabase_migrations.schema_migrations (version text not null primary key)');
-      await db.query('alter table supabase_migrations.schema_migrations add statements text[], add name text');
-      await db.query(
-        'insert into supabase_migrations.schema_migrations (version, name, statements) values ($1, $2, $3)',
-        [...['20260101000000', 'one'], STATEMENTS],
-      );
-    });
+    const table = 'supabase_migrations.schema_migrations';
+    await runSql(
+      url,
+      `create schema supabase_migrations; create table ${table} (version text not null primary key);
+       alter table ${table} add statements text[], add name text`,
+    );
+    await runSql(url, `insert into ${table} values ('20260101000000', $1, 'one')`, [STATEMENTS]);
     const files = { '20260101000000_one.sql': ONE, '20260101000001_two.sql': 'create table public.two ();' };
     const project = projectWith(files);
     expect(await dryRun(url, project)).toMatchObject({ code: 0, lines: ['pending 20260101000001_two.sql'] });

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
 import { type LimitedStore, limited } from '../../src/store/turns.ts';
-import { createCall } from '../helpers/calls.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import {
   asAdmin,
@@ -83,12 +83,9 @@ function openStore({ port }: FaultProxy, { connections, isSecure }: Pick<Case, '
 }
 
 const READS: readonly Call[] = KEYS.flatMap((p_api_key) =>
-  ['listar_academias', 'listar_personais', 'listar_secoes'].map((name) => ({
-    function: name,
-    args: { p_api_key, p_limit: 3 },
-    returns: 'rows',
-    readOnly: true,
-  })),
+  ['listar_academias', 'listar_personais', 'listar_secoes'].map((name) => {
+    return { ...listCall({ p_api_key, p_limit: 3 }), function: name };
+  }),
 );
 
 function toCreate(): Call {

@@ -13,7 +13,7 @@ import {
   toGatewayUrl,
 } from '../helpers/replication.ts';
 import { runAdmin, runInProcess } from '../helpers/run.ts';
-import { findPort, loginUrl, runSql } from '../helpers/servers.ts';
+import { loginUrl, runSql } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Which of several servers a gateway takes for what. Failover is in failover.test.ts.
@@ -132,15 +132,6 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await hasRoles(opened, 'primary', 'standby');
     expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
     await create(opened);
-  });
-
-  test('warns about a host that is away at the start', async () => {
-    const port = await findPort();
-    const url = toGatewayUrl([primary], WRITES).replace('@', `@127.0.0.1:${port},`);
-    const opened = open([primary], WRITES, { url });
-    await hasRoles(opened, 'away', 'primary');
-    await create(opened);
-    expect(changes).toContain(`Database server 127.0.0.1:${port} is away: connect ECONNREFUSED 127.0.0.1:${port}`);
   });
 
   test('says why a connection to a host has ended', async () => {

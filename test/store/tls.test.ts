@@ -49,10 +49,8 @@ const UNTRUSTED =
 const ROOT = `sslrootcert=${encodeURIComponent(root)}`;
 
 test.each([
-  ['localhost', 'sslmode=require', UNTRUSTED],
   ['localhost', 'sslmode=verify-full', UNTRUSTED],
   ['localhost', 'sslmode=no-verify', undefined],
-  ['localhost', `sslmode=require&${ROOT}`, undefined],
   ['localhost', `sslmode=verify-full&${ROOT}`, undefined],
   ['localhost', `sslmode=verify-full&${ROOT}&hostaddr=127.0.0.1`, undefined],
   ['127.0.0.1', `sslmode=verify-ca&${ROOT}`, undefined],

@@ -18,6 +18,9 @@ import { waitFor } from '../helpers/wait-for.ts';
 const DEMO_KEY = 'wms_demo_aurora';
 /** Of the form and the length of those that are issued. */
 const KEY = 'wms_live_0123456789abcdefghijABCDEFGHIJklmnopqr';
+const PREFIX = KEY.slice(0, 17);
+/** What is otherwise in each line of a gateway. */
+const REST = { time: expect.any(String), durationMs: expect.any(Number), responseBytes: expect.any(Number) };
 
 /** A log in this process, and what it has written. */
 function openTestLog(options: Partial<LogOptions> = {}) {
@@ -55,25 +58,10 @@ describe('a line', () => {
 
   test.each<[string, url: string, headers: IncomingHttpHeaders, line: object]>([
     ['has the path without the query', '/v1/alunos?nome=ana', {}, { path: '/v1/alunos' }],
-    [
-      'has the first 17 characters of a key',
-      '/v1/a',
-      { 'x-api-key': KEY },
-      { path: '/v1/a', keyPrefix: KEY.slice(0, 17) },
-    ],
-    [
-      'has those of the first of two keys',
-      '/',
-      { 'x-api-key': `${KEY}, ${KEY}` },
-      { path: '/', keyPrefix: KEY.slice(0, 17) },
-    ],
+    ['has the first 17 characters of a key', '/v1/a', { 'x-api-key': KEY }, { path: '/v1/a', keyPrefix: PREFIX }],
+    ['has those of the first of two keys', '/', { 'x-api-key': `${KEY}, ${KEY}` }, { path: '/', keyPrefix: PREFIX }],
     ['has no prefix of a short key', '/v1/a', { 'x-api-key': KEY.slice(0, 39) }, { path: '/v1/a' }],
-    [
-      'has no control characters of a key',
-      '/v1/a',
-      { 'x-api-key': `\x9b2J\x9b31m${'a'.repeat(50)}` },
-      { path: '/v1/a' },
-    ],
+    ['has no control characters of a key', '/', { 'x-api-key': `\x9b2J\x9b31m${'a'.repeat(50)}` }, { path: '/' }],
     ['has no key in the path', `/v1/${KEY}`, {}, { path: '/v1/[hidden]' }],
     ['has no key behind a part of the path', `/v1/alunos/${KEY}/x`, {}, { path: '/v1/alunos/[hidden]/x' }],
     ['has no key with one letter encoded', `/v1/${KEY.replace('m', '%6d')}`, {}, { path: '/v1/[hidden]' }],
@@ -121,7 +109,7 @@ describe('a line', () => {
     end('/v1/academias?ativo=true', headers('bad'), { storeMs: 1, status: 502, fault });
     const sentence = (level: string, status: number, id: string) =>
       new RegExp(
-        `^\\[\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\] worker 2 ${level}: GET /v1/academias ${status} in 1.3 ms \\(store 1 ms\\) key ${KEY.slice(0, 17)}… request ${id}$`,
+        `^\\[\\d\\d:\\d\\d:\\d\\d\\.\\d{3}\\] worker 2 ${level}: GET /v1/academias ${status} in 1.3 ms \\(store 1 ms\\) key ${PREFIX}… request ${id}$`,
         'm',
       );
     expect(written[0]).toMatch(sentence('INFO', 200, 'good'));
@@ -161,8 +149,6 @@ async function readLines(id: string): Promise<LogLine[]> {
 }
 
 describe('the one line of a request', () => {
-  const REST = { time: expect.any(String), durationMs: expect.any(Number), responseBytes: expect.any(Number) };
-
   test('has the cause of a store fault and the time of the call, at level error', () =>
     withBody(database.adminUrl, 'listar_academias', 'perform pg_sleep(0.2); raise division_by_zero', async () => {
       const id = newId();
@@ -247,16 +233,8 @@ describe('the bytes of an answer', () => {
       await gateway.line(({ requestId }) => requestId === sent[0]);
       expect(linesOf(sent[0] ?? '')).toEqual([
         {
-          level: 'info',
-          time: expect.any(String),
-          requestId: sent[0],
-          method: 'GET',
-          path: '/v1/academias',
-          operation: 'listarAcademias',
-          status: 499,
-          durationMs: expect.any(Number),
-          storeMs: expect.any(Number),
-          responseBytes: 0,
+          ...{ ...REST, level: 'info', requestId: sent[0], method: 'GET', path: '/v1/academias' },
+          ...{ operation: 'listarAcademias', status: 499, storeMs: expect.any(Number), responseBytes: 0 },
         },
       ]);
       for (const other of sent.slice(1)) expect(await readLines(other)).toEqual([]);
