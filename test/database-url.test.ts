@@ -100,31 +100,17 @@ test('a parameter of libpq is taken or refused by name, and stands on the page',
   }
 });
 
-test.each([
-  ['postgres://u:p@a:1,b/n', [1, undefined]],
-  ['postgres://u:p@a,b/n?port=7', [7, 7]],
-  ['postgres://u:p@a,b:2/n?port=7,8', [7, 8]],
-])('several hosts have their ports: %s', (url, ports) => {
-  const servers = ports.map((port, index) => {
-    const host = 'ab'[index];
-    return { name: `${host}:${port ?? 5432}`, config: { user: 'u', password: 'p', host, port, database: 'n' } };
-  });
+test.each<[url: string, ...hosts: (readonly [name: string, host: string, port?: number])[]]>([
+  ['postgres://u:p@a:1,b/n', ['a:1', 'a', 1], ['b:5432', 'b']],
+  ['postgres://u:p@a,b/n?port=7', ['a:7', 'a', 7], ['b:7', 'b', 7]],
+  ['postgres://u:p@a,b:2/n?port=7,8', ['a:7', 'a', 7], ['b:8', 'b', 8]],
+  // Hosts of the parameters replace those before the database, and addresses need no names.
+  ['postgres://u:p@a:1/n?host=/run/a,/run/b&port=7', ['/run/a:7', '/run/a', 7], ['/run/b:7', '/run/b', 7]],
+  ['postgres:///n?user=u&password=p&hostaddr=10.0.0.1,::1', ['10.0.0.1:5432', '10.0.0.1'], ['[::1]:5432', '::1']],
+])('several hosts have their names and ports: %s', (url, ...hosts) => {
+  const common = { user: 'u', password: 'p', database: 'n' };
+  const servers = hosts.map(([name, host, port]) => ({ name, config: { ...common, host, port } }));
   expect(readDatabaseUrl(url)).toEqual({ ...ROLES, servers });
-});
-
-test('the hosts of the parameters replace those before the database', () => {
-  const config = { user: 'u', database: 'n', port: 5433 };
-  expect(readDatabaseUrl('postgres://u@a:1/n?host=/run/a,/run/b&port=5433').servers).toEqual([
-    { name: '/run/a:5433', config: { ...config, host: '/run/a' } },
-    { name: '/run/b:5433', config: { ...config, host: '/run/b' } },
-  ]);
-});
-
-test('addresses need no names', () => {
-  expect(readDatabaseUrl('postgres:///n?hostaddr=10.0.0.1,::1').servers).toEqual([
-    { name: '10.0.0.1:5432', config: { host: '10.0.0.1', database: 'n' } },
-    { name: '[::1]:5432', config: { host: '::1', database: 'n' } },
-  ]);
 });
 
 test.each([
