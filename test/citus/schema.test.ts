@@ -83,10 +83,10 @@ describe('a distributed database', () => {
   const asOwner = <T>(work: Parameters<typeof asAdmin<T>>[1]) => asAdmin(database.adminUrl, work);
 
   test('has the tables of tenants by tenant, and the others on every node', async () => {
-    const { rows } = await asOwner((db) =>
-      db.query(`select replace(table_name::text, 'private.', '') as name, citus_table_type as type, distribution_column as by,
-                       dense_rank() over (order by colocation_id) as "group"
-                  from citus_tables order by 2, 1`),
+    const rows = await database.query(
+      `select replace(table_name::text, 'private.', '') as name, citus_table_type as type, distribution_column as by,
+              dense_rank() over (order by colocation_id) as "group"
+         from citus_tables order by 2, 1`,
     );
     const reference = ['api_keys', 'erasures', 'tenants', 'usage_writers'];
     const distributed = 'academias alunos anamnese_secoes anamneses idempotency_keys personais treinos usage'.split(
@@ -243,7 +243,7 @@ describe('a distributed database that is changed', () => {
     }
     expect(await admin('import', 'anamnese_secoes', file, '--tenant', id)).toMatchObject({ code: 1 });
     const secoes = "delete from private.anamnese_secoes where titulo = 'Sono'";
-    await asAdmin(copy.adminUrl, (db) => db.query(secoes));
+    await copy.query(secoes);
     writeFileSync(file, 'id,nome\na1000000-0000-4000-8000-000000000001,Dupla\n');
     const again = await admin('import', 'academias', file, '--tenant', id, '--allow-duplicates');
     expect(JSON.parse(again.errors).lines).toMatchObject([
@@ -331,10 +331,8 @@ describe('a distributed database that is changed', () => {
       admin.on('notice', ({ message, detail }) => sent.push(`${message} ${detail}`));
       await admin.query('set client_min_messages = notice; set citus.log_remote_commands = on');
       const { rows: tenants } = await admin.query(`select private.create_tenant('Academia') as id`);
-      const { rows: issued } = await admin.query('select id, key from private.issue_key($1, $2)', [
-        tenants[0].id,
-        'Teste',
-      ]);
+      const issue = `select id, key from private.issue_key($1, 'Teste')`;
+      const { rows: issued } = await admin.query(issue, [tenants[0].id]);
       const { rows: rotated } = await admin.query('select key from private.rotate_key($1)', [issued[0].id]);
       const key = rotated[0].key;
       await admin.query('begin');

@@ -368,12 +368,9 @@ describe('Dockerfile', () => {
       .filter((line) => line && !line.startsWith('#'));
     expect(all).toBe('*');
     const sources = dockerfile.copies.flatMap(({ sources }) => sources);
-    for (const source of sources)
-      expect(
-        kept.some((line) => `${source}/`.startsWith(`${line.slice(1)}/`)),
-        source,
-      ).toBe(true);
-    for (const line of kept) expect(existsSync(line.slice(1)), line).toBe(true);
+    const isKept = (source: string) => kept.some((line) => `${source}/`.startsWith(`${line.slice(1)}/`));
+    expect(sources.filter((source) => !isKept(source))).toEqual([]);
+    expect(kept.filter((line) => !existsSync(line.slice(1)))).toEqual([]);
     expect(readdirSync(root).sort()).toEqual(
       'docs node_modules openapi.yaml package.json scripts src supabase'.split(' '),
     );
