@@ -296,17 +296,14 @@ describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$wha
   });
 });
 
-test.each(CREATIONS)(
-  'a repeated creation that gives %s is told from the first one, and from others',
-  async (returns) => {
-    const repeat = async (key?: string) => {
-      const args = { p_api_key: 'wms_demo_aurora', ...(key && { p_idempotency_key: `${returns}-${key}` }) };
-      const call = { function: `criar_${returns}`, args, returns, readOnly: false };
-      const result = await store.call(call, new AbortController().signal);
-      return 'failure' in result ? result.failure : result.isReplayed === true;
-    };
-    expect([await repeat('1'), await repeat('1'), await repeat(), await repeat('2'), await repeat('2')]).toEqual([
-      ...[false, true, false, false, true],
-    ]);
-  },
-);
+test.each(CREATIONS)('a repeated creation that gives %s is told from the first, and from others', async (returns) => {
+  const repeat = async (key?: string) => {
+    const args = { p_api_key: 'wms_demo_aurora', ...(key && { p_idempotency_key: `${returns}-${key}` }) };
+    const call = { function: `criar_${returns}`, args, returns, readOnly: false };
+    const result = await store.call(call, new AbortController().signal);
+    return 'failure' in result ? result.failure : result.isReplayed === true;
+  };
+  expect([await repeat('1'), await repeat('1'), await repeat(), await repeat('2'), await repeat('2')]).toEqual([
+    ...[false, true, false, false, true],
+  ]);
+});
