@@ -1,10 +1,11 @@
-// A rule for the linter of the document: a pattern must not take the gateway's time for one value. The gateway compares a pattern with
-// no text that is longer than maxLength.
+// A rule for the linter of the document: a pattern must not take the gateway's time for one value. It finds parts that repeat within and
+// beside each other, and not alternatives that match the same text, such as (a|a)*. The gateway compares a pattern with no text that is
+// longer than maxLength.
 
 import { analyse } from 'scslre';
 
-/** What a pattern that backtracks may be compared with, in characters. */
-const MAX_LENGTH = 500;
+/** Steps that a comparison may take, which are some milliseconds. */
+const MAX_STEPS = 2e7;
 
 type Schema = {
   readonly pattern?: unknown;
@@ -18,13 +19,17 @@ type Context = {
 
 /** Why a text of this length may take long to compare; undefined if it takes linear time, or is no regular expression. */
 export function findSlowness(pattern: string, maxLength = Infinity): string | undefined {
-  const [first, ...others] = tryToAnalyse(pattern);
+  const found = tryToAnalyse(pattern);
+  const [first] = found;
   if (!first) return undefined;
-  const doubling = [first, ...others].find(({ exponential }) => exponential);
+  const doubling = found.find(({ exponential }) => exponential);
   const example = JSON.stringify((doubling ?? first).character.pick);
   if (doubling) return `the time doubles with each ${example}: let no part that repeats have a part that repeats`;
-  if (maxLength <= MAX_LENGTH) return undefined;
-  return `many ${example} take more than linear time: give a maxLength of at most ${MAX_LENGTH}`;
+  // Each part that shares its text with another one is a power of the length.
+  const most = Math.floor(MAX_STEPS ** (1 / (found.length + 1)));
+  return maxLength > most
+    ? `many ${example} take more than linear time: give a maxLength of at most ${most}`
+    : undefined;
 }
 
 function tryToAnalyse(pattern: string) {

@@ -1,7 +1,8 @@
 // Sends requests to the deployment, with limited concurrency.
 
 import { setTimeout as delay } from 'node:timers/promises';
-import { type Dispatcher, errors, interceptors, Pool } from 'undici';
+import { brotliDecompressSync, gunzipSync } from 'node:zlib';
+import { errors, Pool } from 'undici';
 import { messageOf } from '../../src/errors.ts';
 import type { Json } from '../../src/store/store.ts';
 import { isRead, LIMITED_KEY, type Request } from './request.ts';
@@ -62,6 +63,11 @@ export type ClientOptions = {
   readonly intercept?: (exchange: Exchange) => Exchange;
 };
 
+const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
+  br: brotliDecompressSync,
+  gzip: gunzipSync,
+};
+
 /** Concurrent requests. */
 export const CONCURRENCY = 8;
 /** Maximum time that a request waits for a limit. */
@@ -69,7 +75,7 @@ const MAX_WAIT_SECONDS = 60;
 
 export class Client {
   readonly #options: ClientOptions;
-  readonly #pool: Dispatcher;
+  readonly #pool: Pool;
   readonly #exchange: Exchange;
   readonly #root: string;
   /** By what a DELETE of the record has in its path. */
@@ -85,8 +91,7 @@ export class Client {
     this.#exchange = intercept((request) => this.#overHttp(request));
     this.#root = pathname.replace(/\/$/, '');
     const timeouts = { connectTimeout: timeoutMs, headersTimeout: timeoutMs, bodyTimeout: timeoutMs };
-    const pool = new Pool(origin, { connections: CONCURRENCY, ...timeouts });
-    this.#pool = pool.compose(interceptors.decompress({ skipErrorResponses: false }));
+    this.#pool = new Pool(origin, { connections: CONCURRENCY, ...timeouts });
   }
 
   get created(): Created {
@@ -179,7 +184,9 @@ export class Client {
       },
       body: body ?? null,
     });
-    const text = await response.body.text();
+    const bytes = await response.body.bytes();
+    const encoding = String(response.headers['content-encoding']);
+    const text = new TextDecoder().decode(bytes.length > 0 ? (DECODERS[encoding]?.(bytes) ?? bytes) : bytes);
     const received = Object.entries(response.headers).map(([name, value]) => [name, [value].flat().join(', ')]);
     return { status: response.statusCode, headers: Object.fromEntries(received), text, body: parseJson(text) };
   }

@@ -51,7 +51,7 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
       const answer = await client.send(request);
       // Each record that is created differs from the one before.
       const isCreated = input.in === 'body' && answer.status === operation.status;
-      return { request, isCreated, text: describeAnswer(answer).replace(new RegExp(`\\b${id}\\b`, 'g'), 'the id') };
+      return { request, isCreated, text: describeAnswer({ ...answer, text: withoutId(answer.text, id) }) };
     };
     // The answer must not tell whether the other tenant has a record.
     yield check(`tells no record of the other key from an unknown one by ${input.name}`, async () => {
@@ -105,6 +105,12 @@ async function readForeign(setting: Setting, list: ListOperation): Promise<reado
 async function readNumbers(setting: Setting, lists: readonly ListOperation[]): Promise<Json[]> {
   const rows = (await Promise.all(lists.map((list) => readRows(setting, list)))).flat();
   return rows.flatMap(({ id }) => (typeof id === 'number' ? id : []));
+}
+
+/** The text of an answer without an id, by which the answers to two ids differ. */
+function withoutId(text: string, id: string | number): string {
+  const isNumber = typeof id === 'number';
+  return text.replaceAll(isNumber ? new RegExp(`(?<![\\w.-])${id}(?![\\w.])`, 'g') : id, 'the id');
 }
 
 /** What tells a record from those of other tenants: a number may be the id of one of theirs too. */

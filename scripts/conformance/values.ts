@@ -55,7 +55,7 @@ function makeValid(input: Input): Values | undefined {
   return sendable.length > 0 ? { some: fc.constantFrom(...sendable), edges: sendable } : undefined;
 }
 
-/** The largest number that a path takes, which no record has: a write must not change one that exists. */
+/** The largest number that a path takes, which hardly any record has: a write must not change one that exists. */
 export function findUnused(input: Input): number | undefined {
   const edges = input.in === 'path' ? createValid(input).edges : [];
   const numbers = edges.filter((value) => typeof value === 'number');

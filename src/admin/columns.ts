@@ -45,6 +45,7 @@ const FALSE = ['false', 'falso', 'f', 'nao', 'n', 'no', '0', 'inativo', 'inativa
 const DATE =
   /^(?:(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})|(\d{4})[/-](\d{1,2})[/-](\d{1,2}))(?:[T ]+(\d{1,2}):(\d\d)(?::(\d\d(?:\.\d+)?))?)?$/;
 const MIDNIGHT = '00:00:00';
+const ZONE = /:.*(z|[+-]\d\d(:?\d\d)?)$/i;
 const TIME = /^timestamp(\(\d\))? with time zone$/;
 const LOCAL_TIME = /^timestamp(\(\d\))? without time zone$/;
 
@@ -248,6 +249,11 @@ function toTime(text: string): string {
   const pad = (digits = '') => digits.padStart(2, '0');
   const date = `${year ?? isoYear}-${pad(month ?? isoMonth)}-${pad(day ?? isoDay)}`;
   return `${date}T${pad(hour)}:${minute}:${second}`;
+}
+
+/** Appends the time zone to a time without one: a node of Citus, which compares it, does not know the zone of the session. */
+export function inZone(text: string, { type }: Column, timeZone: string): string {
+  return !TIME.test(type) || ZONE.test(text) ? text : `${text} ${timeZone}`;
 }
 
 /** Reads `R$ 1.234,56` and `1234.56`. */

@@ -4,7 +4,7 @@ import { hash } from 'node:crypto';
 import { messages } from '../api/messages.ts';
 import type { Message } from '../errors.ts';
 import type { Database } from '../store/migrations.ts';
-import { checkValue, type Header, isExported, toValue } from './columns.ts';
+import { checkValue, type Header, inZone, isExported, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { findIds, idAnd, type OfTenant, requireId, type Table } from './tables.ts';
@@ -75,7 +75,7 @@ export function createWriter(
       const value = toValue(texts[index] ?? '', column, exact);
       const problem = value === '' ? undefined : checkValue(value, column);
       if (problem !== undefined) addProblem(line, name, problem);
-      else if (value !== '') line.fields[name] = value;
+      else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;
       else if (required && exact && type === 'text') line.fields[name] = '';
       else if (required || (clears && !takesNull)) addProblem(line, name, messages.isRequired);
@@ -209,7 +209,7 @@ export function createWriter(
       // Waits for other imports into the table: one that does not see their records would create them once more.
       const lock = `select pg_advisory_xact_lock(hashtextextended('private.import ' || $1::text || ' ' || $2::text, 0))`;
       await db.query(lock, [tenant, table]);
-      // Postgres knows the daylight saving time of each date. It also reads what is inside an array or a range.
+      // For what is inside an array or a range.
       await db.query(`select set_config('timezone', $1, true), set_config('datestyle', 'ISO, DMY', true)`, [timeZone]);
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);

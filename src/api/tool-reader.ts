@@ -1,7 +1,7 @@
 // Reads the call of a tool: arguments by name, in place of a path, a query and a body.
 
 import type { Body, Input, Operation } from '../openapi/operations.ts';
-import { isNullable, itemsOf, type Schema, scalarOf, typeOf, typesOf } from '../openapi/schema.ts';
+import { formOf, isNullable, itemsOf, type Schema, typeOf, typesOf } from '../openapi/schema.ts';
 import type { Json, JsonObject } from '../store/store.ts';
 import { MAX_INPUTS, messages } from './messages.ts';
 import {
@@ -68,8 +68,8 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
     else if (!body) request.query[name] = value;
     else if (!body.fields && name !== 'body') request.problems.set(name, [messages.isNoField]);
     else {
-      const [typed, text] = toTyped(request, name, value, schema ?? {}, texts.get(name));
-      fields.push([name, typed]);
+      const [typed, text] = toTyped(request, name, value, typesOf(schema ?? {}), texts.get(name));
+      fields.push([name, body.fields ? toItems(typed, schema ?? {}) : typed]);
       if (text !== undefined) texts.set(name, text);
     }
   }
@@ -83,35 +83,26 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
 
 function takeArgument(request: ApiRequest, input: Input, given: Json, givenText: string | undefined): void {
   const { name, type, form } = input;
-  const items: Schema = { type };
-  const schema = form === 'array' ? { type: form, items } : items;
-  const [value, text] = toTyped(request, name, given, schema, givenText);
+  const [value, text] = toTyped(request, name, given, [form === 'array' ? 'array' : type], givenText);
   // The checks below would recurse into a value that is nested too deep.
   if (request.problems.has(name)) return;
   const isMisfit = typeof value === 'object' && form !== 'array';
   const problem = isMisfit ? messages.isNoScalar : findProblem(value);
   if (problem) request.problems.set(name, [problem]);
   const [source, key] = sourceOf(request, input);
-  source[key] = value;
+  source[key] = Array.isArray(value) ? value.map((item) => toScalar(item, [type])) : toScalar(value, [type]);
   if (type === 'number' && text !== undefined) keepText(request, input, text);
 }
 
-/** Converts a value of a tool call and the items of a list, and returns its JSON as it was sent. */
-function toTyped(
-  request: ApiRequest,
-  name: string,
-  value: Json,
-  schema: Schema,
-  text: string | undefined,
-): readonly [Json, string | undefined] {
-  const [typed, typedText] = toOneOf(request, name, value, typesOf(schema), text);
-  const items = itemsOf(schema) ?? {};
-  const isList = Array.isArray(typed) && scalarOf(items) !== undefined;
-  return [isList ? typed.map((item) => toScalar(item, typesOf(items))) : typed, typedText];
+/** Converts the items of a list that becomes an array in SQL, which does not keep its JSON. */
+function toItems(value: Json, schema: Schema): Json {
+  if (!Array.isArray(value) || formOf(schema) !== 'array') return value;
+  const types = typesOf(itemsOf(schema) ?? {});
+  return value.map((item) => toScalar(item, types));
 }
 
-/** Converts a value to one of the types. Models also send arrays and objects as strings. */
-function toOneOf(
+/** Converts a value of a tool call, and returns its JSON as it was sent. Models also send arrays and objects as strings. */
+function toTyped(
   request: ApiRequest,
   name: string,
   value: Json,

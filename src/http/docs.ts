@@ -280,5 +280,9 @@ function completeExamples(operation: OpenAPIV3.OperationObject, document: OpenAP
   const names = new Set([answers, ...examples].flatMap(Object.keys));
   if (names.size === 0) names.add('empty');
   const leftOut = [...names].map((name) => [name, { value: '', 'x-disabled': true }]);
-  for (const parameter of optional) parameter.examples = { ...Object.fromEntries(leftOut), ...parameter.examples };
+  for (const parameter of optional) {
+    const { example, examples = example === undefined ? {} : { example: { value: example } } } = parameter;
+    parameter.examples = { ...Object.fromEntries(leftOut), ...examples };
+    delete parameter.example;
+  }
 }

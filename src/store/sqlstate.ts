@@ -87,15 +87,17 @@ export async function blameNamed(
   if (message === undefined) return result;
   const [, domain] = DOMAIN.exec(message) ?? [];
   const [, type] = TYPE.exec(message) ?? [];
+  const isQuoted = (name: string) => textsOf(args[name]).some((text) => message.includes(`"${text}"`));
+  const quoted = Object.keys(args).filter((name) => domain !== undefined || isQuoted(name));
+  if (quoted.length === 0) return result;
   const types = await readTypes();
   const isNamed = (name: string) => {
-    const own = types.get(name)?.replace(/\[\]$/, '');
+    const own = types.get(name)?.replace(/( without time zone)?(\[\])?$/, '');
     if (domain !== undefined) return own?.replace(/^.*\./, '') === domain;
     // A type with a schema may be a domain over the one that is named.
-    const isOfType = type === undefined || own === undefined || own.includes('.') || own === type;
-    return isOfType && textsOf(args[name]).some((text) => message.includes(`"${text}"`));
+    return type === undefined || own === undefined || own.includes('.') || own === type;
   };
-  const [name, ...others] = Object.keys(args).filter(isNamed);
+  const [name, ...others] = quoted.filter(isNamed);
   return others.length > 0 ? result : blame(result, name);
 }
 

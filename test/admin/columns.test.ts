@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { checkValue, readTitles, toValue } from '../../src/admin/columns.ts';
+import { checkValue, inZone, readTitles, toValue } from '../../src/admin/columns.ts';
 import { type ImportOptions, importSource } from '../../src/admin/import.ts';
 import type { Column } from '../../src/admin/tables.ts';
 import { CommandError, describeBad } from '../../src/admin/terminal.ts';
@@ -99,8 +99,16 @@ test.each([
 });
 
 test.each([
-  ['2018-12-01T09:30:00.25', true],
-  ['2018-12-01T09:30:00-03:00', true],
+  ['2018-12-01T09:30:00.25', '2018-12-01T09:30:00.25 America/Sao_Paulo'],
+  ['2018-12-01T09:30:00Z', '2018-12-01T09:30:00Z'],
+  ['2018-12-01T09:30:00-03:00', '2018-12-01T09:30:00-03:00'],
+])('the time %s is %s for Postgres', (text, value) => {
+  expect(checkValue(text, column('x', TIME))).toBeUndefined();
+  expect(inZone(text, column('x', TIME), 'America/Sao_Paulo')).toBe(value);
+  expect(inZone(text, column('x'), 'America/Sao_Paulo')).toBe(text);
+});
+
+test.each([
   ['9999-12-31T23:59:59', false],
   ['9999-12-31T23:59:59-03:00', false],
   ['9999-12-31T23:59:59Z', true],

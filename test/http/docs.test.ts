@@ -95,11 +95,11 @@ describe('the document', () => {
       ['byName', { value: 'Ana' }],
     ]);
     expect(shown.components).toEqual(components);
-    const limit = { name: 'limit', in: 'query', schema: { type: 'integer', default: 3 } } as const;
+    const limit = { name: 'limit', in: 'query', example: 5, schema: { type: 'integer', default: 3 } } as const;
     const responses = { 200: { description: 'Students' } };
     served = { ...document, components, paths: { '/alunos': { get: { parameters: [limit], responses } } } };
-    const unnamed = JSON.parse((await get('/docs/openapi.json')).text).paths['/alunos'].get.parameters[0].examples;
-    expect(unnamed).toEqual({ empty: { value: '', 'x-disabled': true } });
+    const [unnamed] = JSON.parse((await get('/docs/openapi.json')).text).paths['/alunos'].get.parameters;
+    expect(unnamed.examples).toEqual({ empty: { value: '', 'x-disabled': true }, example: { value: 5 } });
   });
 });
 

@@ -39,7 +39,7 @@ const POOLER_CODES = [
 ] as const;
 
 /** How pg says so where the server asks for one. */
-const NO_PASSWORD = /client password must be a string/;
+const NO_PASSWORD = /client password must be /;
 
 export class Client extends pg.Client {
   /** The server's process and the key that cancels its query; invented by a pooler. */
