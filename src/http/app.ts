@@ -108,13 +108,14 @@ function createRun(handler: Handler): RunOperation {
 /** A host with or without a port (RFC 3986, 3.2.2). */
 const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
 
-/** Refuses what HTTP forbids and Node's parser accepts (RFC 9112, 3.2, and RFC 9110, 10.1.1). */
+/** Refuses what HTTP forbids and Node's parser accepts (RFC 9112, 3.2 and 6.1, and RFC 9110, 10.1.1). */
 function createRefusal(allowOrigins: RequestHandler): RequestHandler {
   return (req, res, next) => {
     const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
     const refuse = (kind: 'badRequest' | 'expectationFailed') =>
       allowOrigins(req, res, () => respond(res, { failure: { kind } }));
-    if (!HOST.test(host)) refuse('badRequest');
+    const coding = req.headers['transfer-encoding'] ?? 'chunked';
+    if (!HOST.test(host) || !/^chunked$/i.test(coding)) refuse('badRequest');
     else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) refuse('expectationFailed');
     else next();
   };

@@ -93,6 +93,7 @@ describe('a request', () => {
     ['two lengths', `${POST}Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}`],
     ['a length that is none', `${POST}Content-Length: x\r\n\r\n{}`],
     ['a length and chunks', `${POST}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
+    ['chunks of another coding', `${POST}Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`],
     ['a chunk of a size that is none', `${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n`],
     ['two Hosts', `${GET}Host: x\r\n\r\n`],
     ['a Host that is none', 'GET /v1/alunos HTTP/1.1\r\nHost: a b/@c\r\nConnection: close\r\n\r\n'],
