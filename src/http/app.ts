@@ -111,11 +111,15 @@ const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
 /** Refuses what HTTP forbids and Node's parser accepts (RFC 9112, 3.2 and 6.1, and RFC 9110, 10.1.1). */
 function createRefusal(allowOrigins: RequestHandler): RequestHandler {
   return (req, res, next) => {
-    const host = req.headers.host ?? (req.httpVersion === '1.1' ? '' : 'none');
+    const isOld = req.httpVersion === '1.0';
+    const host = req.headers.host ?? (isOld ? 'none' : '');
     const refuse = (kind: 'badRequest' | 'expectationFailed') =>
       allowOrigins(req, res, () => respond(res, { failure: { kind } }));
-    const coding = req.headers['transfer-encoding'] ?? 'chunked';
-    if (!HOST.test(host) || !/^chunked$/i.test(coding)) refuse('badRequest');
+    const coding = req.headers['transfer-encoding'];
+    // A proxy may frame such a body in another way.
+    const isUnclear = coding !== undefined && (isOld || !/^chunked$/i.test(coding));
+    if (isUnclear) res.setHeader('Connection', 'close');
+    if (isUnclear || !HOST.test(host)) refuse('badRequest');
     else if (req.headers.expect && !/^100-continue$/i.test(req.headers.expect)) refuse('expectationFailed');
     else next();
   };

@@ -94,6 +94,10 @@ describe('a request', () => {
     ['a length that is none', `${POST}Content-Length: x\r\n\r\n{}`],
     ['a length and chunks', `${POST}Content-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],
     ['chunks of another coding', `${POST}Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n`],
+    [
+      'chunks in HTTP/1.0',
+      'POST /v1/alunos HTTP/1.0\r\nX-Api-Key: k\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n',
+    ],
     ['a chunk of a size that is none', `${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n\r\n`],
     ['two Hosts', `${GET}Host: x\r\n\r\n`],
     ['a Host that is none', 'GET /v1/alunos HTTP/1.1\r\nHost: a b/@c\r\nConnection: close\r\n\r\n'],
