@@ -183,7 +183,9 @@ type Row = { readonly id?: unknown };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender(options: ClientOptions): Sender {
-  const { baseUrl, timeout = 30_000, retry = 2, fetch = currentFetch, separators = own } = options;
+  const { baseUrl, retry = 2, fetch = currentFetch, separators = own } = options;
+  // It may be the text of a variable of the environment.
+  const timeout = Number(options.timeout ?? 30_000);
   if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
   if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
   if (/^[\w.-]+(:\d+)?(\/|$)/.test(baseUrl))
@@ -399,7 +401,8 @@ function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
 }
 
 async function* readPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<Result<unknown[]>, void> {
-  const { pageSize = DEFAULT_PAGE_SIZE, query } = init;
+  const { query } = init;
+  const pageSize = toPageSize(init);
   let place: Values = {};
   for (let offset = pageSize; ; offset += pageSize) {
     const { result: page, response } = await readPage(send, path, init, place);
@@ -410,11 +413,11 @@ async function* readPages(send: Sender, path: string, init: AnyListInit = {}): A
   }
 }
 
+/** A text is compared with no number. */
+const toPageSize = ({ pageSize = DEFAULT_PAGE_SIZE }: AnyListInit) => Number(pageSize);
+
 async function readPage(send: Sender, path: string, init: AnyListInit, place: Values): Promise<Answer<Row[]>> {
-  const { pageSize = DEFAULT_PAGE_SIZE, query } = init;
-  // A text would end the list after its first page.
-  if (!Number.isInteger(pageSize)) throw new RangeError('pageSize must be a number of items');
-  const answer = await send('GET', path, { ...init, query: { ...query, limit: pageSize, ...place } });
+  const answer = await send('GET', path, { ...init, query: { ...init.query, limit: toPageSize(init), ...place } });
   const { result, response } = answer;
   if (!response || !result.ok || Array.isArray(result.data)) return answer as Answer<Row[]>;
   const { headers, status } = response;
@@ -442,7 +445,8 @@ async function* readItems(pages: AsyncIterable<Result<unknown[]>>): AsyncGenerat
 }
 
 async function* followPages(send: Sender, path: string, init: AnyListInit = {}): AsyncGenerator<unknown[], void> {
-  const { pageSize = DEFAULT_PAGE_SIZE, intervalMs = INTERVAL_MS, signal } = init;
+  const { intervalMs = INTERVAL_MS, signal } = init;
+  if (!(intervalMs >= 0)) throw new RangeError('intervalMs must be a number of ms');
   let place: Values = {};
   while (!signal?.aborted) {
     const { result, isSent } = await readPage(send, path, init, place);
@@ -454,7 +458,7 @@ async function* followPages(send: Sender, path: string, init: AnyListInit = {}):
     if (signal?.aborted) return;
     if (!result.ok && !(isSent && toWait(result, 0) !== undefined)) throw new ClientError(result);
     const wait = Math.max(intervalMs, (result.ok ? undefined : toWait(result, 0)) ?? 0);
-    if (page.length < pageSize) await sleep(Math.min(wait, MAX_TIMEOUT_MS), signal);
+    if (page.length < toPageSize(init)) await sleep(Math.min(wait, MAX_TIMEOUT_MS), signal);
   }
 }
 

@@ -19,6 +19,8 @@ const ANSWER_MS = 120;
 const CONNECT_MS = 2_000;
 /** Delay before the next connection, in milliseconds. */
 const RETRY_MS = 1_000;
+/** How the names of all keys begin. A cluster has them on one node, so that one check shows whether it is this one. */
+const KEYS = 'gateway:{bucket}';
 /** The maximum number of remembered buckets without a token. */
 const MAX_EMPTY = 50_000;
 
@@ -48,7 +50,7 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
     if (left > TOLERANCE_MS) return toEmpty(size, left);
     const interval = intervalOf(size);
     try {
-      const answer = await redis.eval(SCRIPT, `gateway:bucket:${name}`, [interval * tokens, interval * size.burst]);
+      const answer = await redis.eval(SCRIPT, `${KEYS}:${name}`, [interval * tokens, interval * size.burst]);
       const [wait = 0, full = 0] = (answer as string[]).map(Number);
       if (wait === 0) return toTaken(size, full);
       empty.set(id, performance.now() + wait);
@@ -108,7 +110,7 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
       const { db } = client.options;
       // ioredis has selected it too, but goes on in database 0 if there is no such database.
       if (db) await run(client.select(db));
-      await run(client.eval(SCRIPT, 1, 'gateway:check', 1, 1));
+      await run(client.eval(SCRIPT, 1, `${KEYS}:check`, 1, 1));
       isReady = true;
       if (isLost) onBack();
       isLost = false;

@@ -198,7 +198,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     const { send } = await startLimited({ perAddress: 5, redisUrl });
     const client = new Redis(redisUrl);
     onTestFinished(() => client.disconnect());
-    const name = 'gateway:bucket:address:203.0.113.1';
+    const name = 'gateway:{bucket}:address:203.0.113.1';
     // A busy machine may lose Redis for a moment.
     await waitFor(async () => {
       await client.flushall();
@@ -265,8 +265,8 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   });
 
   test.each([
-    ['READONLY', ['--replicaof', '127.0.0.1', '1'], '', 'gateway:check'],
-    ['NOPERM', ['--user', 'default', 'on', 'nopass', '~*', '+@all', '-eval'], '', 'gateway:check'],
+    ['READONLY', ['--replicaof', '127.0.0.1', '1'], '', 'gateway:{bucket}:check'],
+    ['NOPERM', ['--user', 'default', 'on', 'nopass', '~*', '+@all', '-eval'], '', 'gateway:{bucket}:check'],
     ['DB index is out of range', [], '/99', 'select'],
   ])(
     'log once that Redis refuses to count with %s, after any number of connections',
