@@ -1,7 +1,7 @@
 // Maps spreadsheets to tables: titles to columns, and the values that people write to those of Postgres.
 
 import { describeKeyword } from '../api/messages.ts';
-import { findProblem } from '../api/request.ts';
+import { findProblem, toPlainNumber } from '../api/request.ts';
 import type { Message } from '../errors.ts';
 import { formats } from '../openapi/formats.ts';
 import { inAll, t } from './language.ts';
@@ -99,8 +99,10 @@ const KINDS: readonly Kind[] = [
   { type: /^(numeric(\(\d+,-?\d+\))?|real|double precision)$/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
-/** The bits of an integer's amount. */
-const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 63n };
+/** The bits of an integer's amount. JSON readers round larger ones than 2 ** 53, so the API returns none. */
+const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 53n };
+/** A long number, such as a telephone's, as Excel shows and saves it. */
+const SHORTENED = /^\d[.,]\d+E\+\d+$/;
 
 /** Equal for names that people consider the same: removes case, accents, punctuation and fillers. */
 function fold(text: string): string {
@@ -172,21 +174,26 @@ export function isExported(texts: readonly string[], headers: readonly Header[])
   return headers.some(({ column }, index) => column?.name === 'id' && (texts[index] ?? '').trim() !== '');
 }
 
-/** Converts a text to Postgres's spelling; returns one that it does not recognize for checkValue. Only `exact` keeps blanks around it. */
+/**
+ * Converts a text to Postgres's spelling; returns one that it does not recognize for checkValue. Only `exact` keeps blanks around it, and
+ * letters whose accents are characters of their own.
+ */
 export function toValue(text: string, { name, type, refers_to }: Column, exact = false): string {
-  if (refers_to || name === 'email') return text.trim();
-  return findKind(type)?.write(text.trim(), type) ?? (exact ? text : text.trim());
+  const value = exact ? text : text.normalize();
+  if (refers_to || name === 'email') return value.trim();
+  return findKind(type)?.write(value.trim(), type) ?? (exact ? value : value.trim());
 }
 
-/** Validates a value, with the API's messages; undefined if it is valid. */
-export function checkValue(value: string, column: Column): Message | undefined {
+/** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has it already. */
+export function checkValue(value: string, column: Column, exact = false): Message | undefined {
   const { name, type, max_length: maxLength, refers_to } = column;
   const problem = /^jsonb?$/.test(type) ? findJsonProblem(value) : findProblem(value);
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);
-  if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type)) : kind.message;
+  if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type, exact)) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
+  if (!exact && SHORTENED.test(value)) return t`is a number that Excel has shortened: format its column as text`;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;
   if (!isLong) return undefined;
@@ -203,13 +210,13 @@ function findRounding(value: string, type: string): Message | undefined {
 }
 
 /** Postgres would not name the column. */
-function findOverflow(value: string, type: string): Message | undefined {
+function findOverflow(value: string, type: string, exact: boolean): Message | undefined {
   const [, digits = '0', scale = '0'] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   const [whole] = /^-?\d+(?=$|\.)/.exec(value) ?? [];
-  const bits = BITS[type];
+  const bits = exact && type === 'bigint' ? 63n : BITS[type];
   const end = bits ? 2n ** bits : 10n ** BigInt(Math.max(0, Number(digits) - Number(scale)));
   if (whole === undefined || (!bits && digits === '0')) return undefined;
-  const least = bits ? -end : 1n - end;
+  const least = bits && bits !== BITS.bigint ? -end : 1n - end;
   if (BigInt(whole) >= least && BigInt(whole) < end) return undefined;
   const decimals = scale === '0' ? '' : `.${'9'.repeat(Number(scale))}`;
   return t`must be from ${least}${decimals} to ${end - 1n}${decimals}`;
@@ -256,8 +263,14 @@ export function inZone(text: string, { type }: Column, timeZone: string): string
   return !TIME.test(type) || ZONE.test(text) ? text : `${text} ${timeZone}`;
 }
 
-/** Reads `R$ 1.234,56` and `1234.56`. */
+/** Reads `R$ 1.234,56` and `1234.56`, without exponent. */
 function toNumber(text: string, type: string): string {
+  const number = toPoint(text, type);
+  return /e/i.test(number) ? toPlainNumber(number) : number;
+}
+
+/** Writes a number with a decimal point, and nothing else that separates. */
+function toPoint(text: string, type: string): string {
   const digits = text.replace(/R\$|\s/g, '');
   if (DECIMAL_COMMA.test(digits)) return digits.replaceAll('.', '').replace(',', '.');
   if (GROUPED_BY_COMMAS.test(digits)) return digits.replaceAll(',', '');

@@ -8,7 +8,8 @@ import { CommandError } from './terminal.ts';
 /** A record: the number of its first line, and its values. */
 export type CsvRecord = { readonly line: number; readonly cells: readonly string[] };
 
-const DELIMITERS = [',', ';', '\t'];
+/** A title may have one of the later. */
+const DELIMITERS = ['\t', ';', ','];
 /** A first line that tells Excel the delimiter. */
 const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 
@@ -61,15 +62,15 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The delimiter of a first line such as `sep=;`, or the most frequent of comma, semicolon and tab in the header. csv-parse's own
- * `delimiter_auto` fails on characters beyond ASCII.
+ * The delimiter of a first line such as `sep=;`, or the one that the header has outside of quotes.
+ * csv-parse's own `delimiter_auto` fails on characters beyond ASCII.
  */
 export function findDelimiter(text: string): string {
   const declared = DECLARATION.exec(text)?.[1];
   if (declared) return declared;
   const [header = ''] = text.split(/[\r\n]/, 1);
-  const count = (delimiter: string) => header.split(delimiter).length;
-  return DELIMITERS.reduce((best, delimiter) => (count(delimiter) > count(best) ? delimiter : best));
+  const unquoted = header.replaceAll(/"[^"]*"/g, '');
+  return DELIMITERS.find((delimiter) => unquoted.includes(delimiter)) ?? ',';
 }
 
 /** Parses CSV and skips blank records. Throws CommandError for malformed quotes. */

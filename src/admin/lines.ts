@@ -73,7 +73,7 @@ export function createWriter(
       if (!column) continue;
       const { name, type, required, takes_null: takesNull } = column;
       const value = toValue(texts[index] ?? '', column, exact);
-      const problem = value === '' ? undefined : checkValue(value, column);
+      const problem = value === '' ? undefined : checkValue(value, column, exact);
       if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;

@@ -14,6 +14,14 @@ test('a file that is too large for a text is refused', () => {
 
 const utf16 = Buffer.from('\ufeffnome\temail\r\nJosé\tj@x.example\r\n', 'utf16le');
 
+test.each([
+  ['nome;endereço (rua, número, bairro);email', ';'],
+  ['nome,"endereço; número",email', ','],
+  ['nome', ','],
+])('the delimiter of %s is %s', (header, delimiter) => {
+  expect(findDelimiter(`${header}\n`)).toBe(delimiter);
+});
+
 test.each<[string, string | Uint8Array, Options, number, string?]>([
   ['a byte order mark', '\ufeffnome,email\nJosé,j@x.example\n', {}, 2],
   ['a byte order mark before a quote', '\ufeff"nome","email"\n"José","j@x.example"\n', {}, 2],
