@@ -7,7 +7,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import openapiTypescript, { astToString, COMMENT_HEADER } from 'openapi-typescript';
 import type { Separators } from '../client/src/client.ts';
 import { type CompiledDocument, compileFile } from '../src/openapi/compile.ts';
-import { createConverter, isMarked, readTags, toSchemaReference } from '../src/openapi/schema.ts';
+import { createConverter, isMarked, readOwnTags, toSchemaReference } from '../src/openapi/schema.ts';
 import { visit } from '../src/openapi/structure.ts';
 
 const MARKERS = ['readOnly', 'writeOnly'] as const;
@@ -49,8 +49,9 @@ function toTypable(source: OpenAPIV3.Document): OpenAPIV3.Document {
     }
     const { discriminator, anyOf = [], oneOf = anyOf } = node as OpenAPIV3.SchemaObject;
     if (kind !== 'schema' || !discriminator) return;
-    const isTagged = (choice: object) => readTags(convert(choice), discriminator.propertyName).length > 0;
-    if (oneOf.length > 0 && oneOf.every(isTagged)) delete (node as OpenAPIV3.SchemaObject).discriminator;
+    const ownTags = readOwnTags(oneOf.map(convert), discriminator.propertyName);
+    if (oneOf.length > 0 && ownTags.every((values) => values.length > 0))
+      delete (node as OpenAPIV3.SchemaObject).discriminator;
     const mapped = Object.entries(discriminator.mapping ?? {}).map(([value, to]) => [value, toSchemaReference(to)]);
     if (discriminator.mapping) discriminator.mapping = Object.fromEntries(mapped);
   });

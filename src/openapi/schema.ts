@@ -240,8 +240,18 @@ export function toType(types: readonly string[]): Pick<Schema, 'type' | 'nullabl
 }
 
 /**
- * Gives each choice the values of the discriminator's property that stand for it (OpenAPI, "Discriminator Object"): those of the
- * mapping, or its name. A schema that has such values itself keeps them.
+ * The values that each choice itself allows for the property of a discriminator, required or not; none for a choice that shares them:
+ * a schema that all choices extend may list the values of all. One value alone is that of its choice.
+ */
+export function readOwnTags(choices: readonly Schema[], name: string): readonly (readonly unknown[])[] {
+  const all = choices.map((choice) => readTags({ ...choice, type: 'object', required: [name] }, name));
+  const isShared = (value: unknown) => all.filter((values) => values.includes(value)).length > 1;
+  return all.map((values) => (values.length > 1 && values.some(isShared) ? [] : values));
+}
+
+/**
+ * Requires the discriminator's property in each choice, with the values that stand for it (OpenAPI, "Discriminator Object"): its own,
+ * those of the mapping, or its name.
  */
 function tagChoices(schema: Source, { discriminator, ...source }: Source): void {
   const { propertyName: name, mapping = {} } = (discriminator ?? {}) as { propertyName?: unknown; mapping?: object };
@@ -250,13 +260,17 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
   for (const keyword of ['anyOf', 'oneOf']) {
     const [parts, choices] = [source[keyword], schema[keyword]] as [unknown, Schema[]];
     if (!Array.isArray(parts) || !Array.isArray(choices)) continue;
+    const ownTags = readOwnTags(choices, name);
     schema[keyword] = choices.map((choice, index) => {
       const { $ref } = parts[index] ?? {};
       const property = readProperties(choice).properties[name] ?? {};
       const isHidden = isResponseOnly(property) || isRequestOnly(property);
-      if (typeof $ref !== 'string' || isHidden || readTags(choice, name).length > 0) return choice;
-      const own = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
-      return { allOf: [choice, toTagged(name, own.length > 0 ? own : [readReference($ref).at(-1)])] };
+      const own = ownTags[index] ?? [];
+      const isTagged = own.length > 0 && readTags(choice, name).length > 0;
+      const byMapping = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
+      const byName = typeof $ref === 'string' ? [readReference($ref).at(-1)] : [];
+      const values = [own, byMapping, byName].find((list) => list.length > 0);
+      return values && !isHidden && !isTagged ? { allOf: [choice, toTagged(name, values)] } : choice;
     });
   }
 }

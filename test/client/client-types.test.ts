@@ -48,6 +48,7 @@ const toKind = (kind: object) => ({ type: 'object', required: ['kind'], properti
 
 test.each([
   ['its own value', { enum: ['card'] }, {}, 'kind: "card";'],
+  ['its name where it shares its values', { enum: ['Um', 'two'] }, {}, 'kind: "Um";'],
   [
     'the value of a mapping to its name',
     { type: 'string' },

@@ -213,6 +213,30 @@ test('a discriminator chooses by its mapping, or by the names of schemas', () =>
   expect(filterBy(schemas.join('\n'), schema, `[${allowed}, ${forbidden}]`)).toEqual(parse(`[${allowed}]`));
 });
 
+test.each([
+  [
+    'lists the kinds of all',
+    '{ type: object, required: [kind], properties: { kind: { enum: [cat, Dog] } } }',
+    '{}',
+    '{}',
+  ],
+  ['has the kind of none', '{ type: object }', '{ kind: { const: cat } }', '{ kind: { const: Dog } }'],
+  [
+    'lists all, and an own kind is one',
+    '{ properties: { kind: { enum: [cat, Dog] } } }',
+    '{ kind: { const: cat } }',
+    '{}',
+  ],
+])('a discriminator chooses between schemas whose base %s', (_what, base, cat, dog) => {
+  const extend = (properties: string) =>
+    `{ allOf: [{ $ref: '#/components/schemas/Base' }, { properties: ${properties} }] }`;
+  const refs = ['Cat', 'Dog'].map((name) => `{ $ref: '#/components/schemas/${name}' }`);
+  const schema = `{ oneOf: [${refs}], discriminator: { propertyName: kind, mapping: { cat: Cat } } }`;
+  const values = '[{ kind: cat }, { kind: Dog }, {}, { kind: Cat }, { kind: 1 }]';
+  const schemas = `{ Base: ${base}, Cat: ${extend(cat)}, Dog: ${extend(dog)} }`;
+  expect(filterBy(schemas, schema, values)).toEqual([{ kind: 'cat' }, { kind: 'Dog' }]);
+});
+
 test('a discriminator that is only read chooses nothing in a request', () => {
   const schemas = 'Cat: { type: object, required: [kind], properties: { kind: { type: string, readOnly: true } } }';
   const schema =
