@@ -3,11 +3,11 @@
 import { toCall } from '../api/call.ts';
 import { receiveExample } from '../api/validate.ts';
 import type { Config } from '../config.ts';
-import { type Fault, OperatorError } from '../errors.ts';
+import { type Fault, isFault, OperatorError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
-import { type ExampleRequest, readExamples } from '../openapi/examples.ts';
+import { type ExampleRequest, findKeyScheme, readExamples } from '../openapi/examples.ts';
 import { isNewStore } from '../store/open.ts';
-import type { Store } from '../store/store.ts';
+import type { Call, Store } from '../store/store.ts';
 
 /** A key of the demo data, and an example request with it. */
 export type Demo = Pick<ExampleRequest, 'target' | 'headers'> & { readonly key: string };
@@ -31,7 +31,7 @@ export async function refuseNewDemo({ store, demoKeys, host }: Config): Promise<
 const CALL_MS = 5_000;
 
 /**
- * Calls the functions of the document's example reads until one succeeds. Does not try a refused key again. Calls the store
+ * Calls the functions of the document's reads until one accepts its key. Does not try a refused key again. Calls the store
  * directly, because a logged request that nobody sent would be confusing. Returns the fault of a store that does not answer.
  */
 export async function findDemo(
@@ -39,15 +39,30 @@ export async function findDemo(
   store: Store,
 ): Promise<Demo | { readonly failure: Fault } | undefined> {
   const refused = new Set<string>();
+  for await (const { call, ...demo } of listReads(document)) {
+    if (refused.has(demo.key)) continue;
+    const result = await store.call(call, AbortSignal.timeout(CALL_MS));
+    if (!('failure' in result)) return demo;
+    const { failure } = result;
+    if (failure.kind === 'storeUnavailable' || failure.kind === 'storeTimeout') return { failure };
+    if (failure.kind === 'refusedKey') refused.add(demo.key);
+    else if (!isFault(failure)) return demo;
+  }
+  return undefined;
+}
+
+/** The calls of example reads, then of each read without inputs: a document needs no examples to serve the demo data. */
+async function* listReads(document: CompiledDocument): AsyncGenerator<Demo & { readonly call: Call }> {
   for (const { request, status } of readExamples(document.source)) {
     if (request.method !== 'GET' || status !== 200) continue;
     const received = await receiveExample(document, request);
-    if (!received || refused.has(received.key)) continue;
-    const result = await store.call(toCall(received.operation, received.request), AbortSignal.timeout(CALL_MS));
-    if (!('failure' in result)) return { key: received.key, target: request.target, headers: request.headers };
-    const { failure } = result;
-    if (failure.kind === 'storeUnavailable' || failure.kind === 'storeTimeout') return { failure };
-    if (failure.kind === 'refusedKey') refused.add(received.key);
+    if (received) yield { ...request, key: received.key, call: toCall(received.operation, received.request) };
   }
-  return undefined;
+  for (const { source, path, key: header, inputs, ...operation } of document.operations.values()) {
+    const key = findKeyScheme(document.source, source.security)?.['x-example'];
+    if (source.method !== 'get' || key === undefined) continue;
+    const args = inputs.map(({ argument, default: value = null }) => [argument, value]);
+    const call = { ...operation, args: { ...Object.fromEntries(args), [header.argument]: key } };
+    yield { key, target: path, headers: { [header.name]: key }, call };
+  }
 }

@@ -1,6 +1,8 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { findDemo } from '../../src/http/demo.ts';
+import { compile } from '../../src/openapi/compile.ts';
 import type { Result, Store } from '../../src/store/store.ts';
-import { KEYS } from '../helpers/api.ts';
+import { documentOf, KEYS } from '../helpers/api.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
 import { openTestStore } from '../helpers/gateway.ts';
 
@@ -55,6 +57,24 @@ test('describes which arguments of a function have a default', async () => {
 
 test('takes null as an argument', async () => {
   expect(jsonOf(await store.call(listCall({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
+});
+
+test('is known to have the demo data by a read that needs an input and has no example', async () => {
+  const parameters = [{ name: 'size', in: 'path', required: true, schema: { type: 'integer' } }];
+  const schema = { type: 'object', properties: { texto: { type: 'string' } } };
+  const responses = { 200: { description: 'Done', content: { 'application/json': { schema } } } };
+  const find = (key: string) => {
+    const scheme = { type: 'apiKey', in: 'header', name: 'X-Api-Key', 'x-example': key };
+    const document = documentOf({ 'x-rpc': 'linha', parameters, responses }, '/linhas/{size}', 'get');
+    const components = { ...document.components, securitySchemes: { apiKey: scheme } };
+    return compile({ ...document, components } as never).then((compiled) => findDemo(compiled, store));
+  };
+  expect(await find(KEYS.aurora)).toEqual({
+    key: KEYS.aurora,
+    target: '/linhas/{size}',
+    headers: { 'X-Api-Key': KEYS.aurora },
+  });
+  expect(await find('wms_demo_ninguem')).toBeUndefined();
 });
 
 describe('a failure', () => {
