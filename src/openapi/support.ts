@@ -2,6 +2,7 @@
 // the operation.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import { findNear } from '../near-miss.ts';
 import { isJsonObject } from '../store/store.ts';
 import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
@@ -50,8 +51,17 @@ const PLACES = ['query', 'path', 'header'];
 const isText = (value: unknown) => typeof value === 'string';
 const isBoolean = (value: unknown) => typeof value === 'boolean';
 
-/** The gateway's own extensions, with the form of their values. operations.ts checks those that name functions and constraints. */
-const EXTENSIONS: readonly (readonly [Kind, names: readonly string[], form: string, (value: unknown) => boolean])[] = [
+/** The gateway's own extensions, with the form of their values. The readers of those without a form check them. */
+const EXTENSIONS: readonly (readonly [
+  Kind,
+  names: readonly string[],
+  form?: string,
+  isValid?: (value: unknown) => boolean,
+])[] = [
+  ['document', ['x-translations']],
+  ['operation', ['x-rpc']],
+  ['response', ['x-conflicts']],
+  ['securityScheme', ['x-rpc-used']],
   ['operation', ['x-read-only'], 'true or false', isBoolean],
   ['schema', ['x-never-null'], 'true or false', isBoolean],
   ['schema', KEYWORDS.map((name) => `x-${name}-message`), 'a text', isText],
@@ -102,7 +112,7 @@ const RULES: readonly Rule[] = [
         : [['discriminator', 'discriminator must have a propertyName']],
   ],
   ...EXTENSIONS.map(
-    ([kind, names, form, isValid]): Rule => [
+    ([kind, names, form = '', isValid = () => true]): Rule => [
       kind,
       'an extension of another form',
       (node) => {
@@ -113,6 +123,7 @@ const RULES: readonly Rule[] = [
       },
     ],
   ),
+  ...EXTENSIONS.map(([kind, names]): Rule => [kind, 'a misspelt extension', (node) => findMisspelt(node, names)]),
 ];
 
 /** Such a schema can be neither validated nor read. */
@@ -234,6 +245,16 @@ function findOtherPlace(node: Node): Fault[] {
 function findBeside(node: Node): Fault[] {
   const beside = isReference(node) ? listBeside(node) : [];
   return beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
+}
+
+/** An unknown extension may be that of another tool. Short keywords are like the names of many others, such as x-pt-message. */
+function findMisspelt(node: Node, names: readonly string[]): Fault[] {
+  const unknown = Object.keys(node).filter((name) => name.startsWith('x-') && !names.includes(name));
+  return unknown.flatMap((name): Fault[] => {
+    const known = names.map((one) => one.slice('x-'.length)).filter((one) => !/^.{1,3}-message$/.test(one));
+    const near = findNear(name.slice('x-'.length), known);
+    return near === undefined ? [] : [[name, name, `x-${near}`]];
+  });
 }
 
 /** OpenAPI 3.1 allows any keyword in a schema, so a misspelt one would be ignored. */

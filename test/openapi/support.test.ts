@@ -152,6 +152,7 @@ keywords beside \`$ref\` in 3.0:
 a keyword that is none: { Pet: { type: string, maxlength: 1 } }
 a keyword with a value that it does not have: { Pet: { type: string, maxLength: '1' } }
 an extension of another form: { Pet: { x-never-null: 'true' } }
+a misspelt extension: { GET x-readonly: true }
 a schema that no value meets: { Pet: { type: integer, minimum: 2, maximum: 1 } }
 a schema within itself: { Pet: { oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] } }
 a schema twice within itself:
@@ -279,6 +280,18 @@ test.each<[place: string, yaml: string, message?: string]>([
   [`${GET} x-read-only`, "'yes'", 'GET /pets/{id}: x-read-only must be true or false'],
   [PET, '{ pattern: a, x-pattern-message: { de: Hallo } }', 'Pet: x-pattern-message must be a text'],
   [PET, '{ x-error-message: { de: Hallo } }'],
+  [PET, '{ pattern: a, x-patern-message: Hallo }', 'x-patern-message has no effect: call it x-pattern-message'],
+  [PET, '{ x-neverNull: true }', 'x-neverNull has no effect: call it x-never-null'],
+  ['components securitySchemes apiKey x-rpc-usd', 'record_usage', 'x-rpc-usd has no effect: call it x-rpc-used'],
+  [`${GET} responses 409`, "{ description: '', x-conflict: {} }", 'x-conflict has no effect: call it x-conflicts'],
+  ['x-translation', '{}', 'x-translation has no effect: call it x-translations'],
+  [
+    PET,
+    `{ x-examples: [], x-internal: true, x-nullable: true, x-go-type: a, x-enum-varnames: [], x-ms-enum: {}, x-order: 1,
+      x-min: 1, x-pt-message: Oi, x-de-message: Hallo, x-log-message: a, x-role: a, x-request: a, x-tags: [], x-faker: a }`,
+  ],
+  [`${GET} x-readme`, '{ code-samples: [] }'],
+  ['x-tagGroups', '[]'],
   ['components securitySchemes apiKey x-example', '1', 'x-example must be a text'],
   ['components examples a', '{ value: {}, x-generated: id }', 'examples a: x-generated must be a list of names'],
   ['components examples a', '{ value: {}, x-request: a }', 'examples a: x-request must be an object'],
