@@ -164,13 +164,14 @@ export function keepText(request: ApiRequest, { argument }: Input, text: string)
 }
 
 /** The items of an array, in one parameter or in several. */
-function readItems({ rawQuery }: ApiRequest, { in: place, name, separator }: Input, value: Json): string[] {
+function readItems({ rawQuery }: ApiRequest, { in: place, name, type, separator }: Input, value: Json): string[] {
   if (separator === undefined || Array.isArray(value)) return [value].flat().map(String);
   if (place === 'header')
     return String(value)
       .split(separator)
       .map((item) => item.trim());
-  if (separator !== ',') return String(value).split(separator);
+  // Only a string may contain a comma, which forms of browsers encode.
+  if (separator !== ',' || type !== 'string') return String(value).split(separator);
   // A comma separates before decoding, so that an item may contain one as %2C (RFC 6570, 3.2.1).
   const pairs = rawQuery.split('&').map((pair) => pair.split(/=(.*)/s));
   const [, raw = ''] = pairs.find(([written = '']) => decodePlus(written) === name) ?? [];
@@ -189,8 +190,10 @@ function readPathParameters({ path, params }: ApiRequest, template: string, inpu
     if (!name) continue;
     const segment = segments[index] ?? '';
     const text = segment.slice(before.length, segment.length - after.length);
-    const isList = inputs.some((input) => input.in === 'path' && input.name === name && input.form === 'array');
-    params[name] = isList ? text.split(',').map(decodeURIComponent) : decodeURIComponent(text);
+    const list = inputs.find((input) => input.in === 'path' && input.name === name && input.form === 'array');
+    const whole = decodeURIComponent(text);
+    if (!list) params[name] = whole;
+    else params[name] = list.type === 'string' ? text.split(',').map(decodeURIComponent) : whole.split(',');
   }
 }
 

@@ -258,19 +258,26 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
   for (const item of Object.values(shown.paths)) {
     for (const operation of Object.values(item ?? {})) {
       if (typeof operation === 'object' && operation !== null && 'responses' in operation)
-        completeExamples(operation, shown);
+        completeExamples(operation, item?.parameters, shown);
     }
+    delete item?.parameters;
   }
   return shown;
 }
 
 /**
- * Leaves optional parameters without a value out of an example's request. Scalar would fill in the parameter's first example or
- * the schema's first value, and all filters together find nothing.
+ * Gives an operation the parameters of its path, and leaves optional ones without a value out of an example's request. Scalar would
+ * fill in the parameter's first example or the schema's first value, and all filters together find nothing.
  */
-function completeExamples(operation: OpenAPIV3.OperationObject, document: OpenAPIV3.Document): void {
+function completeExamples(
+  operation: OpenAPIV3.OperationObject,
+  shared: OpenAPIV3.PathItemObject['parameters'] = [],
+  document: OpenAPIV3.Document,
+): void {
   // Copies: other operations may refer to the same parameters.
-  const parameters = (operation.parameters ?? []).map((one) => ({ ...follow(document, one) }));
+  const all = [...shared, ...(operation.parameters ?? [])].map((one) => ({ ...follow(document, one) }));
+  // An operation's parameter replaces that of the path with its name and place.
+  const parameters = [...new Map(all.map((one) => [`${one.in} ${one.name}`, one])).values()];
   operation.parameters = parameters;
   const optional = parameters.filter(({ required }) => !required);
   const examples = optional.map((parameter) => parameter.examples ?? {});

@@ -170,6 +170,17 @@ describe.each(cases.map((row, index) => ({ ...row, index })))(
   },
 );
 
+test.each<[place: Place, value: Item[], sent: string]>([
+  ['query', [1, 2.5], '1%2C2.5'],
+  ['path', [1, 2], '1%2C2'],
+])('a comma between numbers may be encoded in a %s, as browsers do', async (place, value, sent) => {
+  const isRow = (row: (typeof cases)[number]) => row.place === place && String(row.value) === String(value);
+  const { path = '', name = '' } = cases.find((row) => isRow(row) && row.explode !== (place === 'query')) ?? {};
+  const target = place === 'query' ? `${path}?${name}=${sent}` : path.replace(/\{.*\}/, sent);
+  const answer = await fetch(gateway.url + target, { headers: { [KEY_HEADER]: 'key' } });
+  expect([answer.status, await answer.json()]).toEqual([200, value]);
+});
+
 test('conformance sends every style as it is served', async () => {
   const contract = await readContract(document);
   // A number is written in one way in every style.

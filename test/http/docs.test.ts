@@ -100,6 +100,14 @@ describe('the document', () => {
     served = { ...document, components, paths: { '/alunos': { get: { parameters: [limit], responses } } } };
     const [unnamed] = JSON.parse((await get('/docs/openapi.json')).text).paths['/alunos'].get.parameters;
     expect(unnamed.examples).toEqual({ empty: { value: '', 'x-disabled': true }, example: { value: 5 } });
+    const other = { name: 'other', in: 'query', example: 1 } as const;
+    const item = { parameters: [{ ...limit, example: 1 }, other], get: { parameters: [limit], responses } };
+    served = { ...document, components, paths: { '/alunos': item } };
+    const { parameters, get: list } = JSON.parse((await get('/docs/openapi.json')).text).paths['/alunos'];
+    expect([parameters, list.parameters]).toEqual([
+      undefined,
+      [unnamed, { name: 'other', in: 'query', examples: { ...unnamed.examples, example: { value: 1 } } }],
+    ]);
   });
 });
 
