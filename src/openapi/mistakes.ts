@@ -98,6 +98,8 @@ export const REFUSED = {
   'a keyword with a value that it does not have': (text) => text,
   'an extension of another form': (name, form) => `${name} must be ${form}: correct it`,
   'a misspelt extension': (name, near) => `${name} has no effect: call it ${near}, or give it another name`,
+  'a value of another type in an `enum`': (type, values, remedy) =>
+    `enum has values of another type than ${type}, ${values}: ${remedy}`,
   'a schema that no value meets': (name, other) => `${name} and ${other} leave no valid value: correct one of the two`,
   'a schema within itself': () =>
     'leads to itself for the same value, and so has no end: move what both schemas have to a third one',

@@ -101,6 +101,7 @@ const RULES: readonly Rule[] = [
   ['schema', 'another dialect', (node) => findDialect(node, '$schema')],
   ['schema', 'an unknown format', findFormats],
   ['schema', 'an invalid pattern', findPatterns],
+  ['schema', 'a value of another type in an `enum`', findOtherTypes],
   ['schema', 'a schema that no value meets', findContradictions],
   ['schema', 'integers that JSON readers round', findHugeBounds],
   [
@@ -287,9 +288,22 @@ function findPatterns({ pattern, patternProperties }: Node): Fault[] {
   });
 }
 
+/** Finds values of an enum that are never valid: YAML reads 1.0 and true without quotes as no string. */
+function findOtherTypes(node: Node): Fault[] {
+  const { type, enum: values } = node;
+  const isOther = (value: unknown) => type !== undefined && !readTypes(node).includes(typeOf(value));
+  const others = Array.isArray(values) ? values.filter(isOther) : [];
+  const types = [type].flat();
+  const isQuotable = types.includes('string') && !others.includes(null);
+  const texts = others.map((value) => JSON.stringify(value)).join(', ');
+  return others.length > 0
+    ? [['enum', types.join(' or '), texts, isQuotable ? 'put them in quotes' : 'correct them']]
+    : [];
+}
+
 /** Finds two keywords that no value meets, as far as one schema shows it. */
 function findContradictions(node: Node): Fault[] {
-  const { type, enum: values, const: only, required, properties, patternProperties, additionalProperties } = node;
+  const { type, const: only, required, properties, patternProperties, additionalProperties } = node;
   const isReversed = (least: unknown, most: unknown, isExclusive: boolean) =>
     typeof least === 'number' && typeof most === 'number' && (least > most || (isExclusive && least === most));
   const isOfOtherType = (value: unknown) => type !== undefined && !readTypes(node).includes(typeOf(value));
@@ -297,7 +311,6 @@ function findContradictions(node: Node): Fault[] {
   const isClosed = additionalProperties === false && patternProperties === undefined;
   const found = [
     ...BOUNDS.filter(([least, most]) => isReversed(node[least], node[most], /exclusive/.test(least + most))),
-    ...(Array.isArray(values) && values.every(isOfOtherType) ? [['enum', 'type']] : []),
     ...('const' in node && isOfOtherType(only) ? [['const', 'type']] : []),
     ...(isClosed && Array.isArray(required) && required.some(isRefused) ? [['required', 'properties']] : []),
   ];

@@ -153,6 +153,7 @@ a keyword that is none: { Pet: { type: string, maxlength: 1 } }
 a keyword with a value that it does not have: { Pet: { type: string, maxLength: '1' } }
 an extension of another form: { Pet: { x-never-null: 'true' } }
 a misspelt extension: { GET x-readonly: true }
+'a value of another type in an \`enum\`': { Pet: { type: string, enum: [1.0, latest, true] } }
 a schema that no value meets: { Pet: { type: integer, minimum: 2, maximum: 1 } }
 a schema within itself: { Pet: { oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] } }
 a schema twice within itself:
@@ -222,7 +223,8 @@ test.each<[place: string, yaml: string, message?: string]>([
   ['servers', "[{ url: '/{v}', variables: { v: { default: v1, enum: [v1, v2] } } }]", 'have the paths /v1 and /v2'],
   [PET, '{ $ref: 1 }', '$ref must be string'],
   [`${GET} responses 200 content application/json schema`, '{ $ref: 1 }', '$ref must be string'],
-  [PET, '{ type: string, enum: [1, 2] }', `schemas Pet: enum and type ${NO_VALUE}`],
+  [PET, '{ type: string, enum: [null, a] }', 'schemas Pet: enum has values of another type than string, null: correct'],
+  [PET, '{ type: [integer, boolean], enum: [1, "2"] }', 'type than integer or boolean, "2": correct them'],
   [PET, '{ type: [string, "null"], const: 1 }', `const and type ${NO_VALUE}`],
   [PET, '{ type: string, minLength: 2, maxLength: 1 }', `minLength and maxLength ${NO_VALUE}`],
   [PET, '{ type: array, items: {}, minItems: 2, maxItems: 1 }', `minItems and maxItems ${NO_VALUE}`],
