@@ -57,7 +57,7 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
   const validateSchema: ValidateSchema = ({ $schema: _dialect, ...schema }) =>
     ajv.validateSchema(schema) === true ? [] : (ajv.errors ?? []);
   const unsupported = findUnsupported(source, validateSchema);
-  const mistakes = [...unsupported, ...(await findInvalid(source, unsupported))];
+  const mistakes = [...unsupported, ...(await findInvalid(source))];
   if (mistakes.some(({ what }) => what === ENDLESS)) throw new DocumentError(describeMistakes(source, mistakes));
   const operations = readOperations(source, createAllows(ajv), mistakes);
   const translations = readTranslations(source, mistakes);
@@ -81,18 +81,12 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
  */
 const VALIDATOR = new Validator({ allErrors: true, validateSchema: false, code: { optimize: false } });
 
-/** Finds what the specification does not allow, except consequences of known mistakes. */
-async function findInvalid(source: OpenAPIV3.Document, known: readonly Mistake[]): Promise<Mistake[]> {
+/** Finds what the specification does not allow. */
+async function findInvalid(source: OpenAPIV3.Document): Promise<Mistake[]> {
   const { errors = [] } = await VALIDATOR.validate(structuredClone(source) as never);
   // A string comes from its search for references, which it also sees in examples. findUnsupported checks all references.
   if (typeof errors === 'string' && source.openapi !== undefined) return [];
-  // It reports an error for each place that a parameter may have.
-  const causes = known
-    .filter(({ what }) => what === 'a cookie, or a parameter in another place')
-    .map(({ place = [] }) => toPointer(place.slice(0, 5)));
-  return readMistakes(errors, 'what the specification does not allow').filter(
-    ({ place = [] }) => !causes.some((cause) => toPointer(place).startsWith(cause)),
-  );
+  return readMistakes(errors, 'what the specification does not allow');
 }
 
 /** Has openapi-backend create the validators of requests. Throws DocumentError for a schema that Ajv refuses. */

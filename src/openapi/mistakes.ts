@@ -122,6 +122,7 @@ export function toMistake<R extends Refused>(what: R, place: Place, ...texts: Te
 
 type SchemaError = {
   readonly instancePath: string;
+  readonly schemaPath: string;
   readonly message: string;
   readonly keyword: string;
   /** The name that an error of `propertyNames` is about. */
@@ -187,16 +188,29 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
  */
 function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
   const isChoice = (place: string) => all.some((other) => other.keyword === 'anyOf' && other.instancePath === place);
+  // OpenAPI 3.0 has a schema for each place of a parameter. support.ts finds places that are none.
+  const places = all.filter(
+    ({ keyword, instancePath }) => keyword === 'enum' && /\/parameters\/[^/]+\/in$/.test(instancePath),
+  );
+  const isOfOtherPlace = ({ schemaPath, instancePath }: SchemaError) =>
+    places.some(
+      (other) =>
+        schemaPath.startsWith(other.schemaPath.replace(/properties\/in\/enum$/, '')) &&
+        `${instancePath}/`.startsWith(other.instancePath.replace(/in$/, '')),
+    );
   const isFirst = (error: SchemaError) => all.find((other) => other.instancePath === error.instancePath) === error;
   const errors = all.filter(
     (error) =>
       !['anyOf', 'oneOf', 'if'].includes(error.keyword) &&
       error.propertyName === undefined &&
+      !isOfOtherPlace(error) &&
       // findPatterns has the name that is no regular expression.
       !(error.keyword === 'propertyNames' && error.instancePath.endsWith('/patternProperties')) &&
       (isFirst(error) || !isChoice(error.instancePath)),
   );
-  const isReferenceMissing = (error: SchemaError) => /property '\$ref'/.test(error.message);
+  // The gateway serves no parameter with content.
+  const isChoiceMissing = ({ message, schemaPath }: SchemaError) =>
+    /property '\$ref'/.test(message) || (/property 'content'/.test(message) && schemaPath.includes('/oneOf/'));
   const isConditional = (error: SchemaError) => CONDITIONAL.includes(unknownOf(error) ?? '');
   const isOuter = (error: SchemaError) => {
     const { instancePath, keyword } = error;
@@ -205,7 +219,7 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
     if (keyword === 'required' || (unknownOf(error) !== undefined && !isConditional(error))) return false;
     return errors.some((other) => other.instancePath.startsWith(`${instancePath}/`));
   };
-  return errors.filter((error) => !isOuter(error) && !isReferenceMissing(error));
+  return errors.filter((error) => !isOuter(error) && !isChoiceMissing(error));
 }
 
 /**

@@ -428,7 +428,7 @@ class OperationReader {
   }
 
   #readInput(source: Parameter, index: number): Input[] {
-    const { name, schema = {} } = source;
+    const { name, schema } = source;
     const parameter = `parameter ${name} in ${source.in}`;
     const refuse = <R extends Refused>(what: R, ...texts: Texts<R>): Input[] => {
       this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
@@ -441,6 +441,8 @@ class OperationReader {
       return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
     }
     if (source.in === 'header' && !HEADER_NAME.test(name)) return refuse('a name that no header can have', name);
+    // The specification demands one.
+    if (!schema) return [];
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
     if (!type || formOf(schema) === 'json') return refuse('an object as a parameter, `deepObject`', parameter);

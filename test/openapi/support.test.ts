@@ -334,6 +334,25 @@ test.each<[place: string, yaml: string, message?: string]>([
   expect(error.message).toContain(message);
 });
 
+test.each(['3.0.3', '3.1.0'])('a parameter of %s is refused for its own mistake only', async (openapi) => {
+  const parameters = [
+    '{ name: id, in: path, schema: { type: string } }',
+    '{ name: a, in: query, type: string }',
+    '{ name: b, in: query, style: simple, schema: { type: string } }',
+    '{ name: c, in: body, schema: { type: string } }',
+  ];
+  const error = await compile({ ...small(PARAMETERS, `[${parameters}]`), openapi }).catch((error) => error);
+  const texts = error.mistakes.map(({ text }: { text: string }) => text.replace('GET /pets/{id}: ', ''));
+  expect(texts.sort()).toEqual([
+    'parameter b in query has the style simple, which is not supported: use form',
+    'parameter c is in body: expected one of query, path, header',
+    "parameters/0 must have required property 'required'",
+    'parameters/1 has type, which OpenAPI does not define: correct it, or call it x-type',
+    "parameters/1 must have required property 'schema'",
+    expect.stringMatching('^parameters/2/style must be equal to one of'),
+  ]);
+});
+
 const CHILD = `children: ${SELVES}`;
 const tagged = (kind: string) =>
   `{ type: object, required: [kind], properties: { kind: { const: ${kind} }, ${CHILD} } }`;
