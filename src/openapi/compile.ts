@@ -121,8 +121,14 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
   ]);
   const { schemas, definitions } = writeSchemas(roots, SHARED);
   ajv.addSchema({ $id: SHARED, $defs: definitions });
-  // Compile each definition once; Ajv would compile it for each operation, and those within it recursively.
-  for (const name of Object.keys(definitions)) ajv.getSchema(`${SHARED}#/$defs/${name}`);
+  try {
+    // Compile each definition once; Ajv would compile it for each operation, and those within it recursively.
+    for (const name of Object.keys(definitions)) ajv.getSchema(`${SHARED}#/$defs/${name}`);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const text = 'too many schemas refer to each other in a ring: leave one of these references out';
+    throw new DocumentError([{ text, place: ['components', 'schemas'] }]);
+  }
   const written = schemas.values();
   const next = () => written.next().value as Schema;
   return operations.map((operation) => {

@@ -23,32 +23,45 @@ const LIKELY = ['a', 'A', '0', 'a_b', 'a-b'];
 /** The keywords whose schemas apply to the same value, and are all validated. */
 const TOGETHER = [...IN_PLACE, 'not'].filter((name) => name !== 'then' && name !== 'else');
 
-/** The name of a property by which a schema leads to itself in two ways at once; undefined if none does. */
-export function findDoubling(root: Schema): string | undefined {
+/**
+ * Creates the function that gives the name of a property by which a schema leads to itself in two ways at once; undefined if none does.
+ * It examines each schema once, also for several roots.
+ */
+export function createFindDoubling(): (root: Schema) => string | undefined {
   const known = new Map<Schema, readonly Step[]>();
   const stepsOf = (schema: Schema): readonly Step[] => {
     const steps = known.get(schema) ?? readSteps(schema, stepsOf);
     known.set(schema, steps);
     return steps;
   };
-  const left = new Set([root]);
-  for (const schema of left) for (const { target } of stepsOf(schema)) left.add(target);
-  // Most schemas end: what remains leads to a schema that contains itself.
-  const goesOn = ({ target }: Step) => left.has(target);
-  for (let size = Infinity; left.size < size; ) {
-    size = left.size;
-    for (const schema of [...left].reverse()) if (!stepsOf(schema).some(goesOn)) left.delete(schema);
-  }
-  const endless = (schema: Schema) => stepsOf(schema).filter(goesOn);
-  for (const schema of left) {
-    const steps = endless(schema);
-    const twice = steps.find((one, index) => {
-      const others = steps.slice(index + 1).filter((other) => areTogether(one, other));
-      return others.some((other) => meetAgain([one.target, other.target], schema, endless));
-    });
-    if (twice) return twice.label;
-  }
-  return undefined;
+  const examined = new Set<Schema>();
+  /** Most schemas end: these lead to a schema that contains itself. */
+  const endless = new Set<Schema>();
+  const goesOn = ({ target }: Step) => endless.has(target);
+  const endlessOf = (schema: Schema) => stepsOf(schema).filter(goesOn);
+  return (root) => {
+    const left = new Set([root].filter((schema) => !examined.has(schema)));
+    for (const schema of left) for (const { target } of stepsOf(schema)) if (!examined.has(target)) left.add(target);
+    for (const schema of left) {
+      examined.add(schema);
+      endless.add(schema);
+    }
+    for (let size = Infinity; left.size < size; ) {
+      size = left.size;
+      for (const schema of [...left].reverse()) {
+        if (!stepsOf(schema).some(goesOn) && endless.delete(schema)) left.delete(schema);
+      }
+    }
+    for (const schema of left) {
+      const steps = endlessOf(schema);
+      const twice = steps.find((one, index) => {
+        const others = steps.slice(index + 1).filter((other) => areTogether(one, other));
+        return others.some((other) => meetAgain([one.target, other.target], schema, endlessOf));
+      });
+      if (twice) return twice.label;
+    }
+    return undefined;
+  };
 }
 
 /** Whether two schemas of one value both lead to a schema for one value within. */
@@ -74,8 +87,9 @@ function meetAgain(
 
 /** Whether two steps are both taken for one value. */
 function areTogether(one: Step, other: Step): boolean {
-  const areApart = one.conditions.some((condition) => other.conditions.some((another) => exclude(condition, another)));
-  return !areApart && [...one.samples, ...other.samples].some((key) => one.takes(key) && other.takes(key));
+  // Keys first: to compare conditions takes much longer.
+  const areOfOneKey = [...one.samples, ...other.samples].some((key) => one.takes(key) && other.takes(key));
+  return areOfOneKey && !one.conditions.some((own) => other.conditions.some((another) => exclude(own, another)));
 }
 
 /** Whether no value meets two conditions: they are opposite, or require a property with different values. */

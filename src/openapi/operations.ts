@@ -3,7 +3,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
-import { findDoubling } from './doubling.ts';
+import { createFindDoubling } from './doubling.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
 import { EXPRESSIONS, isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
@@ -148,10 +148,11 @@ export function readOperations(
   const result = new Map<string, Operation>();
   const readers: OperationReader[] = [];
   const written = listSources(document);
+  const findDoubling = createFindDoubling();
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
   for (const readSource of written) {
     try {
-      const reader = new OperationReader(readSource(), document, allows);
+      const reader = new OperationReader(readSource(), document, allows, findDoubling);
       const operation = reader.read();
       if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
       result.set(operation.id, operation);
@@ -247,12 +248,19 @@ class OperationReader {
   readonly #source: DocumentOperation & Extended;
   readonly #document: OpenAPIV3.Document;
   readonly #allows: Allows;
+  readonly #findDoubling: ReturnType<typeof createFindDoubling>;
   #operation: Operation | undefined;
 
-  constructor(source: DocumentOperation, document: OpenAPIV3.Document, allows: Allows) {
+  constructor(
+    source: DocumentOperation,
+    document: OpenAPIV3.Document,
+    allows: Allows,
+    findDoubling: ReturnType<typeof createFindDoubling>,
+  ) {
     this.#source = source;
     this.#document = document;
     this.#allows = allows;
+    this.#findDoubling = findDoubling;
   }
 
   read(): Operation {
@@ -480,7 +488,7 @@ class OperationReader {
     this.#checkContent(source.content, 'the body', place);
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
-    const doubled = findDoubling(schema);
+    const doubled = this.#findDoubling(schema);
     if (doubled !== undefined) this.mistake('a schema twice within itself', [...place, JSON_TYPE, 'schema'], doubled);
     const fields = readFields(schema);
     for (const { argument } of fields ?? [{ argument: 'the body' }]) {

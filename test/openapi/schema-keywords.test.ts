@@ -1,4 +1,5 @@
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { leaveOutNulls } from '../../src/api/answer.ts';
@@ -173,6 +174,12 @@ test.each([
   expect(values.filter((value: unknown) => isValid(value))).toEqual(values.filter((value: unknown) => expected(value)));
 });
 
+/** A document with other schemas beside its own. */
+function withSchemas(document: OpenAPIV3.Document, schemas: object): OpenAPIV3.Document {
+  const { components } = document;
+  return { ...document, components: { ...components, schemas: { ...components?.schemas, ...schemas } } };
+}
+
 test('a long chain of schemas is compiled, in whatever order they are found', async () => {
   const ref = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
   const schemas = Array.from({ length: 500 }, (_, n) => [
@@ -180,18 +187,53 @@ test('a long chain of schemas is compiled, in whatever order they are found', as
     { type: 'object', properties: { a: { type: 'string' }, ...(n > 0 ? { within: ref(n - 1) } : {}) } },
   ]);
   const body = { type: 'object', properties: Object.fromEntries(schemas.map(([name], n) => [name, ref(n)])) };
-  const document = documentOf(jsonBody(body));
-  const components = {
-    ...document.components,
-    schemas: { ...document.components?.schemas, ...Object.fromEntries(schemas) },
-  };
-  const { validators } = await compile({ ...document, components });
+  const { validators } = await compile(withSchemas(documentOf(jsonBody(body)), Object.fromEntries(schemas)));
   const isValid = (S2: object) =>
     validators.get('um')?.every((check) => check({ path: {}, query: {}, header: {}, cookie: {}, requestBody: { S2 } }));
   expect([isValid({ within: { within: { a: 'b' } } }), isValid({ within: { within: { a: 1 } } })]).toEqual([
     true,
     false,
   ]);
+});
+
+test('schemas in a ring that is too long to compile are refused in a sentence', async () => {
+  const ref = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
+  const names = Array.from({ length: 1_000 }, (_, n) => `S${n}`);
+  const toSchema = (_: unknown, n: number) => ({ type: 'object', properties: { within: ref((n + 1) % 1_000) } });
+  const schemas = Object.fromEntries(names.map((name, n) => [name, toSchema(name, n)]));
+  const body = { type: 'object', properties: Object.fromEntries(names.map((name, n) => [name, ref(n)])) };
+  const compiled = compile(withSchemas(documentOf(jsonBody(body)), schemas));
+  await expect(compiled).rejects.toThrow('too many schemas refer to each other in a ring');
+});
+
+test('a hundred and fifty resources that may contain each other, each with operations, are compiled', async () => {
+  const names = Array.from({ length: 150 }, (_, n) => `S${n}`);
+  const Any = {
+    oneOf: names.map((name) => ({ $ref: `#/components/schemas/${name}` })),
+    discriminator: { propertyName: 'kind' },
+  };
+  const list = { type: 'array', items: { $ref: '#/components/schemas/Any' } };
+  const properties = Object.fromEntries(['contained', 'a', 'b', 'c', 'd', 'e'].map((name) => [name, list]));
+  const toResource = (name: string) => ({
+    type: 'object',
+    required: ['kind'],
+    properties: { kind: { enum: [name] }, ...properties },
+  });
+  const schemas = { Any, ...Object.fromEntries(names.map((name) => [name, toResource(name)])) };
+  const toItem = (name: string) => [
+    `/${name}`,
+    {
+      post: {
+        operationId: name,
+        'x-rpc': name.toLowerCase(),
+        ...jsonBody({ $ref: `#/components/schemas/${name}` }),
+        responses: { 204: { description: 'Done' } },
+      },
+    },
+  ];
+  const paths = Object.fromEntries(names.map(toItem));
+  const { operations } = await compile(withSchemas({ ...documentOf({}), paths }, schemas));
+  expect(operations.size).toBe(150);
 });
 
 /** Which values, as YAML, a schema allows that refers to others. */
