@@ -19,13 +19,16 @@ export async function writeClientTypes(file: string): Promise<string> {
   const compiled = await compileFile(file);
   const types = await openapiTypescript(toTypable(compiled.source) as never, options);
   const separators = JSON.stringify(readSeparators(compiled), null, 4);
-  const keyHeader = JSON.stringify([...compiled.operations.values()][0]?.key.name);
+  // Without operations there is no key to send.
+  const keyHeader = JSON.stringify([...compiled.operations.values()][0]?.key.name ?? '');
   const own = `/** The header of the API key. */
 export const keyHeader: string = ${keyHeader};
 /** What separates the items of an array in one parameter of a query, by operation and parameter. */
 export const separators: Record<string, Record<string, "," | " " | "|">> = ${separators};
 `;
-  return `${COMMENT_HEADER}${astToString(types)}${own}`;
+  // For a reference into a response, openapi-typescript names the schema of a content, which its types do not have.
+  const text = astToString(types).replaceAll('["application/json"]["schema"]', '["application/json"]');
+  return `${COMMENT_HEADER}${text}${own}`;
 }
 
 /**

@@ -74,3 +74,16 @@ test('an array that does not explode has its separator, and the key its header',
   const [, separators = ''] = /export const separators: [^=]* = (.*);\n$/s.exec(text) ?? [];
   expect(JSON.parse(separators)).toEqual({ 'GET /um': { b: ',', c: '|' } });
 });
+
+test('a reference into a response is the type of its content', async () => {
+  const schema = { type: 'object', properties: { nome: { type: 'string' } } };
+  const $ref = '#/paths/~1um/post/responses/200/content/application~1json/schema';
+  const responses = { 200: { description: 'Done', content: { 'application/json': { schema } } } };
+  const text = await typesOf({ ...jsonBody({ type: 'array', items: { $ref } }), responses }, {});
+  expect(text).toContain('paths["/um"]["post"]["responses"]["200"]["content"]["application/json"][];');
+});
+
+test('a document without operations has no header of a key', async () => {
+  writeFileSync(file, JSON.stringify({ ...document, paths: {} }));
+  expect(await writeClientTypes(file)).toContain('export const keyHeader: string = "";');
+});
