@@ -9,7 +9,7 @@ import { toPath } from './arguments.ts';
 import { toCsv } from './csv.ts';
 import { queryRow, queryTexts } from './database.ts';
 import { t } from './language.ts';
-import { type OfTenant, readTables } from './tables.ts';
+import { type OfTenant, readTables, toIdentifier } from './tables.ts';
 import { CommandError, listCounts, type Output } from './terminal.ts';
 
 /** A file to write: its name, its titles, and the query of its rows, as JSON arrays of texts. */
@@ -52,7 +52,7 @@ async function findFiles(db: Database, tenant: string): Promise<File[]> {
   const files: File[] = [];
   for (const { name, columns } of await readTables(db)) {
     const sql = 'select private.export_query($1, $2::text::regclass) as query';
-    const { query } = await queryRow<{ query: string }>(db, sql, [tenant, `private.${name}`]);
+    const { query } = await queryRow<{ query: string }>(db, sql, [tenant, toIdentifier(name)]);
     files.push({ name, titles: columns.map((column) => column.name), query });
   }
   const titles = ['key_id', 'name', 'day', 'operation', 'class', 'calls'];

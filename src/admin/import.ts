@@ -82,12 +82,12 @@ export async function importData(
   if (problems) toNewPath(problems);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
-  for (const { table } of sources) findTable(tables, table);
+  const targets = sources.map((source) => ({ source, target: findTable(tables, source.table) }));
   const imported: Imported[] = [];
   await inTransaction(db, async () => {
     await db.query('savepoint before_import');
     for (const table of tables) {
-      for (const source of sources.filter((source) => source.table === table.name)) {
+      for (const { source } of targets.filter(({ target }) => target === table)) {
         imported.push(await importSource(db, table, source, options));
       }
     }
@@ -108,8 +108,8 @@ function findFiles(folder: string): Source[] {
   if (!statSync(path, { throwIfNoEntry: false })?.isDirectory())
     throw new CommandError(t`There is no folder ${folder}`);
   const sources = readdirSync(path).flatMap((file) => {
-    const table = /^(.*)\.csv$/i.exec(file)?.[1]?.toLowerCase();
-    return table === undefined || table === USAGE ? [] : findFile(table, join(folder, file));
+    const table = /^(.*)\.csv$/i.exec(file)?.[1];
+    return table === undefined || table.toLowerCase() === USAGE ? [] : findFile(table, join(folder, file));
   });
   if (sources.length === 0) throw new CommandError(t`${folder} has no CSV file`);
   return sources;
@@ -266,7 +266,7 @@ function toCommand(table: string, file: string, options: ImportOptions): string 
     ...(update ? ['--update'] : []),
     ...(allowDuplicates ? ['--allow-duplicates'] : []),
   ];
-  return `npm run admin -- import ${table} ${quote(file)} ${['--tenant', tenant, ...flags].join(' ')}`;
+  return `npm run admin -- import ${quote(table)} ${quote(file)} ${['--tenant', tenant, ...flags].join(' ')}`;
 }
 
 function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {

@@ -7,7 +7,7 @@ import type { Database } from '../store/migrations.ts';
 import { checkValue, type Header, inZone, isExported, toValue } from './columns.ts';
 import { queryRows } from './database.ts';
 import { t, translate } from './language.ts';
-import { findIds, idAnd, type OfTenant, requireId, type Table } from './tables.ts';
+import { findIds, idAnd, type OfTenant, requireId, type Table, toIdentifier } from './tables.ts';
 import { type BadLine, CommandError } from './terminal.ts';
 
 /** A line: its texts, its valid fields (null clears a column), and its problems. */
@@ -115,7 +115,7 @@ export function createWriter(
   /** The ids of the existing records of candidates, by key. */
   async function find(candidates: readonly Candidate[]): Promise<Map<string, string[]>> {
     const found = new Map<string, string[]>(candidates.map(({ key }) => [key, []]));
-    const sample = `select from private.${table} where tenant_id = $1 limit 1`;
+    const sample = `select from ${toIdentifier(table)} where tenant_id = $1 limit 1`;
     if (candidates.length === 0 || (await queryRows(db, sample, [tenant])).length === 0) return found;
     requireId({ name: table, columns }, 'With --allow-duplicates no record is looked for.');
     // One of each key.
@@ -125,7 +125,7 @@ export function createWriter(
       for (const batch of inBatches(own)) {
         const texts = batch.map(({ line: { line, fields } }) => ({ line, fields }));
         const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
-        const values = [tenant, `private.${table}`, label ? [label] : names, JSON.stringify(texts)];
+        const values = [tenant, toIdentifier(table), label ? [label] : names, JSON.stringify(texts)];
         for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {
           found.get(keys.get(line) ?? '')?.push(id);
         }
@@ -198,7 +198,7 @@ export function createWriter(
       const byLine = new Map(sent.map((line) => [line.line, line]));
       const texts = JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })));
       const sql = 'select * from private.import_rows($1, $2::text::regclass, $3, $4)';
-      const bad = await queryRows<BadLine>(db, sql, [tenant, `private.${table}`, texts, isChange]);
+      const bad = await queryRows<BadLine>(db, sql, [tenant, toIdentifier(table), texts, isChange]);
       for (const { line, field, message } of bad) addProblem(byLine.get(line) as Line, field, message);
     }
   }

@@ -8,7 +8,18 @@ import { type Header, readTitles } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { createWriter, type Line } from './lines.ts';
-import { type Column, findIds, findTable, idAnd, type OfTenant, readTables, requireId, type Table } from './tables.ts';
+import {
+  type Column,
+  findIds,
+  findTable,
+  idAnd,
+  type OfTenant,
+  readTables,
+  requireId,
+  type Table,
+  toIdentifier,
+  withoutSchema,
+} from './tables.ts';
 import { CommandError, type Confirmed, confirm, describeBad, listCounts, type Output, toTable } from './terminal.ts';
 
 /** A record: its values by column. */
@@ -107,7 +118,15 @@ export async function updateRecord(db: Database, resource: string, name: string,
 }
 
 /** Sets `ativo` to false. */
-export function deactivateRecord(db: Database, resource: string, name: string, options: Omit<UpdateOptions, 'set'>) {
+export async function deactivateRecord(
+  db: Database,
+  resource: string,
+  name: string,
+  options: Omit<UpdateOptions, 'set'>,
+) {
+  const table = await openTable(db, resource);
+  if (!hasColumn(table, 'ativo'))
+    throw new CommandError(t`${table.name} has no column ativo, which deactivate sets to false`);
   return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
 }
 
@@ -140,7 +159,7 @@ export async function eraseStudent(db: Database, name: string, { tenant, yes }: 
 
 /** The output of an erasure: the rows deleted from each table. */
 export function toErased(what: string, tables: readonly Deleted[]): Output {
-  const counts = tables.map(({ name, deleted }) => [name.replace('private.', ''), deleted] as const);
+  const counts = tables.map(({ name, deleted }) => [withoutSchema(name), deleted] as const);
   const text = `${what}: ${listCounts(counts.filter(([, deleted]) => deleted > 0))}.\n${translate(KEEP)}`;
   return { json: { deleted: Object.fromEntries(counts) }, text };
 }
@@ -199,7 +218,7 @@ function readRows(
   values: unknown[],
 ): Promise<Row[]> {
   const list = columns.map((column) => `r.${pg.escapeIdentifier(column.name)}`).join(', ');
-  const sql = `select ${list} from private.${name} r where r.tenant_id = $1 and (${condition})
+  const sql = `select ${list} from ${toIdentifier(name)} r where r.tenant_id = $1 and (${condition})
                 order by ${order.map((name) => `r.${pg.escapeIdentifier(name)}`).join(', ')} limit $3`;
   return queryRows<Row>(db, sql, values);
 }

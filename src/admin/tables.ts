@@ -1,5 +1,6 @@
 // The tables with tenants' data, as the database's catalog describes them.
 
+import pg from 'pg';
 import type { Database } from '../store/migrations.ts';
 import { queryRows } from './database.ts';
 import { t } from './language.ts';
@@ -22,6 +23,7 @@ export type Column = {
 };
 
 export type Table = {
+  /** Without the schema, and without the quotes of SQL. */
   readonly name: string;
   readonly columns: readonly Column[];
   /** Its own such column; undefined if no table refers to it. */
@@ -55,9 +57,10 @@ export async function readTables(db: Database): Promise<Table[]> {
   });
 }
 
-/** Finds a table by its name. Throws CommandError. */
+/** Finds a table by its name, ignoring case where no other table has it exactly. Throws CommandError. */
 export function findTable(tables: readonly Table[], name: string): Table {
-  const found = tables.find((table) => table.name === name);
+  const isNamed = (table: Table) => table.name.toLowerCase() === name.toLowerCase();
+  const found = tables.find((table) => table.name === name) ?? tables.find(isNamed);
   if (found) return found;
   const names = tables.map((table) => table.name).join(', ');
   throw new CommandError(t`There is no resource ${name}`, t`The resources are ${names}.`);
@@ -78,7 +81,7 @@ export async function findIds(
 ): Promise<Map<string, string[]>> {
   const found = new Map(texts.map((text) => [text, [] as string[]]));
   const sql = 'select * from private.find_records($1, $2::text::regclass, $3, $4)';
-  const values = [tenant, `private.${table}`, knownBy ?? null, JSON.stringify(texts)];
+  const values = [tenant, toIdentifier(table), knownBy ?? null, JSON.stringify(texts)];
   for (const { value, id } of await queryRows<{ value: string; id: string }>(db, sql, values))
     found.get(value)?.push(id);
   return found;
@@ -89,6 +92,12 @@ export function idAnd(knownBy: string | null | undefined): string {
   return knownBy ? t`id or ${knownBy}` : 'id';
 }
 
-function withoutSchema(table: string): string {
-  return table.replace(/^private\./, '');
+/** The name of a table in SQL, with its schema. */
+export function toIdentifier(table: string): string {
+  return `private.${pg.escapeIdentifier(table)}`;
+}
+
+/** The name of a table from that in SQL, such as `private."Contratos"`. */
+export function withoutSchema(table: string): string {
+  return table.replace(/^private\."?(.*?)"?$/, '$1').replaceAll('""', '"');
 }

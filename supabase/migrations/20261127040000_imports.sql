@@ -1,6 +1,6 @@
 -- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty. And an import no longer alters the
 -- indexes of searches: until its end, that locked all creations and most lists of every tenant out. Its messages name the column whose
--- type cannot read a text.
+-- type cannot read a text. What a trigger refuses is a bad line too.
 
 -- Postgres does not name that column.
 create function private.find_unreadable(p_table regclass, p_fields jsonb)
@@ -22,7 +22,7 @@ begin
       execute format('select ($1 ->> %L)::%s', v_column.name, v_column.type) using p_fields;
     exception
       -- The rule of a domain is a constraint.
-      when data_exception or integrity_constraint_violation then
+      when integrity_constraint_violation or data_exception then
         return v_column.name;
     end;
   end loop;
@@ -97,7 +97,7 @@ begin
       execute v_many using p_tenant_id, p_lines, v_now;
       return;
     exception
-      when integrity_constraint_violation or data_exception then
+      when integrity_constraint_violation or data_exception or raise_exception then
         null; -- One by one, each line tells its own.
     end;
   end if;
@@ -115,7 +115,7 @@ begin
     begin
       execute v_one using p_tenant_id, v_line, v_now;
     exception
-      when integrity_constraint_violation or data_exception then
+      when integrity_constraint_violation or data_exception or raise_exception then
         get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
         select a.attname::text as field,
                case

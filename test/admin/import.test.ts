@@ -149,6 +149,20 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain('\r\nJosé,x,1,');
   });
 
+  test('are those that a trigger refuses', async () => {
+    await rows(`${createTable('pregos', 'nome text not null')}
+      create function private.refuse() returns trigger language plpgsql as $$
+      begin
+        if new.nome = 'torto' then raise exception 'bent nails are not taken'; end if;
+        return new;
+      end $$;
+      create trigger refuse before insert or update on private.pregos for each row execute function private.refuse()`);
+    expect(await importInto('pregos', ['nome', 'reto', 'torto'])).toEqual(
+      refused(2, 'line 3: bent nails are not taken'),
+    );
+    await rows('drop table private.pregos; drop function private.refuse');
+  });
+
   test('by the rules of the document or of SQL undo the thousands before them', async ({ onTestFinished }) => {
     const good = Array.from({ length: 2_600 }, (_, index) => `${index},${index},`);
     await rows('alter table private.anamnese_secoes add constraint sql_only check (ordem <> 9999)');
@@ -483,6 +497,19 @@ describe('an export', () => {
     writeFileSync(join(folder, 'ALUNOS.CSV'), 'nome,email\nAna,ana@x.example\n');
     writeFileSync(join(folder, 'academias.csv'), 'nome\nCentro\n');
     expect(await importAll(folder)).toMatchObject({ code: 0, output: 'Created: academias 1, alunos 1.\n' });
+  });
+
+  test('of tables with capitals or accents in their names imports again', async () => {
+    await rows(createTable('"Contratos"', 'nome text not null') + createTable('"avaliações"', 'nome text not null'));
+    expect(await importInto('contratos', ['nome', 'Anual'])).toEqual(created(1, 'Contratos'));
+    expect(await importInto('avaliações', ['nome', 'Física'])).toEqual(created(1, 'avaliações'));
+    const folder = join(root, 'capitalised');
+    expect(await exporting(folder, tenant)).toMatchObject({ code: 0, errors: '' });
+    expect(readdirSync(folder)).toEqual(expect.arrayContaining(['Contratos.csv', 'avaliações.csv']));
+    const copied = await json(['tenant', 'create', 'Cópia']);
+    const output = expect.stringMatching(/Contratos 1\b.*avaliações 1\b/);
+    expect(await importAll(folder, copied.id)).toMatchObject({ code: 0, output, errors: '' });
+    await rows('drop table private."Contratos", private."avaliações"');
   });
 
   test('of a table of your own with references to its own rows imports again', async () => {

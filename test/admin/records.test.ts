@@ -302,9 +302,9 @@ describe('deactivate', () => {
 
   test('refuses a table without that column', async () => {
     const [form] = await rows(`select id from private.anamneses where tenant_id = '${AURORA}' limit 1`);
-    expect(await failure('deactivate', 'anamneses', String(form?.id))).toMatchObject({
-      code: 2,
-      error: expect.stringMatching(/^anamneses: unknown column "ativo"/),
+    expect(await failure('deactivate', 'anamneses', String(form?.id))).toEqual({
+      code: 1,
+      error: 'anamneses has no column ativo, which deactivate sets to false',
     });
   });
 });
@@ -323,6 +323,20 @@ describe('history', () => {
     expect(await admin(['history', 'alunos', ANA, '--tenant', BOSQUE])).toMatchObject({
       output: `No change of ${ANA} is kept.\n`,
     });
+  });
+
+  test('and everything else of a table is found by its name in any case', async () => {
+    await rows(`${createTable('"Fivelas"', 'aluno_id uuid not null, nome text not null')}
+      alter table private."Fivelas" add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)`);
+    expect(await ofAurora('import', 'fivelas', write(`aluno,nome\n${EMAIL},Prata`))).toMatchObject({ code: 0 });
+    const [{ id }] = await json('find', 'FIVELAS', 'prata');
+    expect(await json('history', 'Fivelas', id)).toMatchObject([{ kind: 'criado' }]);
+    const { Fivelas, changes } = await json('student', 'data', EMAIL);
+    expect([Fivelas, changes]).toMatchObject([
+      [{ id }],
+      expect.arrayContaining([expect.objectContaining({ resource: 'Fivelas' })]),
+    ]);
+    await rows('drop table private."Fivelas"');
   });
 
   test('of a student who was erased has the end alone', async () => {
