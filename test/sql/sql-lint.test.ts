@@ -8,6 +8,8 @@ test('npm run check refuses a migration that rewrites a table, or breaks what ru
     alter table private.alunos drop column telefone;
     alter table private.alunos alter column sexo type integer using 1;
     alter table private.alunos rename column sexo to genero;
+    create domain private.nota as smallint check (value < 10);
+    create table private.fivelas (id uuid primary key, etiquetas varchar(40)[]);
     create table visitas (id uuid primary key);`;
   const args = ['--config', 'supabase/squawk.toml', '--reporter', 'gcc', '--stdin-filepath', 'x.sql'];
   const { status, stdout } = spawnSync('node_modules/.bin/squawk', args, { input: sql, encoding: 'utf8' });
