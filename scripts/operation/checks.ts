@@ -15,7 +15,7 @@ type Reading = { readonly rule: Rule; readonly isWhole: boolean };
 const UNKNOWN: Reading = { rule: {}, isWhole: false };
 
 export const TEXTS = ['text', 'character varying'];
-export const NUMBERS = ['numeric', 'double precision'];
+export const NUMBERS = ['numeric', 'double precision', 'real'];
 export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: number, maximum: number]>> = {
   smallint: ['int32', -(2 ** 15), 2 ** 15 - 1],
   integer: ['int32', -(2 ** 31), 2 ** 31 - 1],

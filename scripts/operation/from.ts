@@ -1,10 +1,11 @@
 // Plans the operation of an existing function: its arguments, columns and errors, and an example answered from the demo data.
 
 import { readFileSync } from 'node:fs';
+import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
 import { adviseOn } from '../../src/openapi/postgres-types.ts';
 import type { DatabaseFunction } from '../../src/store/store.ts';
-import { type Change, describeFunctions, type Files, openExamples, withDatabase } from './plan.ts';
+import { BEGIN, type Change, describeFunctions, type Files, openExamples, withDatabase } from './plan.ts';
 import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
@@ -48,8 +49,9 @@ export function planFromFunction(name: string, request: FromRequest, files: File
   return withDatabase(files, async (db) => {
     const found = await findFunction(db, name);
     const source = { file: files.document, text };
-    const write = (answer: unknown) => addOperation(source, draftOperation(readParts(source), found, request, answer));
-    return [{ ...source, text: write(await askForExample(db, { ...source, text: write(null) }, found)) }];
+    const write = (...answers: readonly unknown[]) =>
+      addOperation(source, draftOperation(readParts(source), found, request, answers));
+    return [{ ...source, text: write(...(await askForExample(db, { ...source, text: write(null) }, found))) }];
   });
 }
 
@@ -71,16 +73,21 @@ async function findFunction(db: pg.Client, name: string): Promise<Found> {
   return { ...found, ...rows[0] };
 }
 
-/** Asks the function for the answer to the example. */
-async function askForExample(db: pg.Client, source: Source, { name }: Found): Promise<unknown> {
+/** Asks the function twice for the answer to the example. */
+async function askForExample(db: pg.Client, source: Source, { name }: Found): Promise<readonly unknown[]> {
   const id = toCamel(name);
   const answer = await openExamples(db, source, [id]);
-  const answered = await answer(id, ({ status }) => status < 300);
+  const ask = () => answer(id, ({ status }) => status < 300);
+  const answered = await ask();
   if (!answered) {
     throw new RefusedError('the example is no valid request: give other values with --with NAME=VALUE, a list as JSON');
   }
   const { status, body, cause } = answered;
-  if (status < 300) return body;
+  if (status < 300) {
+    // In another transaction now() is another time.
+    await db.query(`rollback; ${BEGIN}`);
+    return [body, (await ask())?.body];
+  }
   const remedy = status < 500 ? 'give other values with --with NAME=VALUE' : 'correct the function in its migration';
   throw new RefusedError(`the example gets a ${status}: ${cause}; ${remedy}`);
 }
@@ -89,7 +96,7 @@ function draftOperation(
   document: Document,
   found: Found,
   { path: wanted, values }: FromRequest,
-  answer: unknown,
+  [answer, again]: readonly unknown[],
 ): Draft {
   const { name, comment } = found;
   const path = wanted ?? `/${name.replaceAll('_', '-')}`;
@@ -133,6 +140,10 @@ function draftOperation(
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
   const result = describeResult(found, document.openapi, answer);
+  // Items of a list cannot be named.
+  const isObject = result?.type === 'object' && again !== undefined;
+  const isOther = (name: string) => !isDeepStrictEqual((answer as Node)?.[name], (again as Node)?.[name]);
+  const generated = isObject ? Object.keys(answer ?? {}).filter(isOther) : [];
   const isPage = names.includes('limit') && names.includes('offset');
   const summary = toUpper(name.replaceAll('_', ' '));
   const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
@@ -145,7 +156,10 @@ function draftOperation(
       status: result ? 200 : 204,
       description: comment ?? summary,
       headers: isPage ? refer(['Link']) : {},
-      content: result && { schema: result, examples: { [EXAMPLE]: { value: answer } } },
+      content: result && {
+        schema: result,
+        examples: { [EXAMPLE]: { 'x-generated': generated.length > 0 ? generated : undefined, value: answer } },
+      },
     },
     refusals: describeRaised(found, inputs),
   };
@@ -193,7 +207,8 @@ function describeResult({ result }: Found, openapi: string, answer: unknown): No
             columns.map(({ name, type, labels, isNullable }) => {
               const others = values.map((value) => value?.[name]);
               const schema = describeType(type, labels, openapi) ?? describeOther(type, others);
-              return [name, isNullable && schema.type ? allowNull(schema, openapi) : schema];
+              const takesNull = isNullable || others.includes(null);
+              return [name, takesNull && schema.type ? allowNull(schema, openapi) : schema];
             }),
           ),
         };
@@ -202,8 +217,7 @@ function describeResult({ result }: Found, openapi: string, answer: unknown): No
 
 /** The schema of a type; undefined for JSON and other types that a person has to describe. */
 function describeType(base: string, labels: readonly string[] | null | undefined, openapi: string): Node | undefined {
-  const exact = base.replace(/^real\b/, 'double precision');
-  const schema = toSchema({ name: '', base: exact, modifier: -1, labels: labels ?? null }, {});
+  const schema = toSchema({ name: '', base, modifier: -1, labels: labels ?? null }, {});
   return schema.type === undefined ? undefined : forVersion(boundText(schema), openapi);
 }
 
@@ -221,7 +235,7 @@ function describeRaised({ raises = [], source }: Found, inputs: readonly Input[]
   const code = source.replace(/('(?:[^']|'')*')|--.*|\/\*[\s\S]*?\*\//g, '$1');
   const statuses = new Set([...raises, ...(ids.length > 0 ? [404] : [])]);
   const refusals = [...statuses.difference(COMMON)].map((status) => {
-    const [, quoted] = new RegExp(`PT${status}'[^;]*?message = '((?:[^']|'')+)'`).exec(code) ?? [];
+    const [, quoted] = new RegExp(`PT${status}'[^;]*?message\\s*=\\s*'((?:[^']|'')+)'`).exec(code) ?? [];
     const message = quoted?.replaceAll("''", "'");
     if (status === 404 && ids.length > 0) return [status, toNotFound(ids, message)];
     // Only the author knows a text that is computed.

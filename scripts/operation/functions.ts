@@ -1,7 +1,7 @@
 // Writes the SQL of the functions, in the style of supabase/migrations.
 
 import type { Subject } from './subject.ts';
-import type { Column, OtherCheck } from './table.ts';
+import type { Column, OtherCheck, Table } from './table.ts';
 
 /** Writes the function of one operation. */
 export function writeFunction(subject: Subject, kind: Subject['kinds'][number]): string {
@@ -100,7 +100,6 @@ function create(subject: Subject): string {
     parameters: ['p_body jsonb', 'p_idempotency_key text default null'],
     result: columns,
     clauses: ['volatile', 'rows 1', ...SECURITY],
-    checks: table.otherChecks,
     variables: [
       `v_first constant jsonb := private.recall_response(
     v_tenant, p_idempotency_key, jsonb_build_array('${names.create.function}', p_body)
@@ -128,7 +127,6 @@ function update(subject: Subject): string {
     parameters: ['p_id uuid', 'p_body jsonb'],
     result: columns,
     clauses: ['volatile', 'rows 1', ...SECURITY],
-    checks: table.otherChecks,
     body: `${requireRecords(written)}
   -- An absent field leaves the column as it is, and null clears it.
   return query
@@ -162,17 +160,16 @@ type Definition = {
   readonly result: readonly Column[];
   readonly clauses: readonly string[];
   readonly variables?: readonly string[];
-  /** The check constraints whose violation is a 422. */
-  readonly checks?: readonly OtherCheck[];
   readonly body: string;
 };
 
 function define(
-  { names, sentences, written, keyArgument }: Subject,
+  { table, names, sentences, written, keyArgument }: Subject,
   kind: Subject['kinds'][number],
-  { parameters, result, clauses, variables = [], checks = [], body }: Definition,
+  { parameters, result, clauses, variables = [], body }: Definition,
 ): string {
   const { function: name } = names[kind];
+  const writes = kind === 'create' || kind === 'update';
   const all = [`${keyArgument} text`, ...parameters];
   const inLine = all.join(', ');
   const types = all.map((parameter) => parameter.replace(/^\S+ /, '').replace(/ default .*$/, ''));
@@ -184,8 +181,8 @@ ${clauses.join('\n')}
 as $$
 declare
   v_tenant constant uuid := private.verify_key(${keyArgument}, '${name}');
-${[...variables, ...(checks.length > 0 ? ['v_constraint text;'] : [])].map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
-${refuseViolations(checks, written)}end;
+${[...variables, ...(writes && table.otherChecks.length > 0 ? ['v_constraint text;'] : [])].map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
+${writes ? refuseViolations(table, written) : ''}end;
 $$;
 comment on function public.${name}(${types.join(', ')}) is
   ${quote(sentences[kind])};
@@ -208,22 +205,29 @@ function requireRecords(columns: readonly Column[]): string {
     .join('');
 }
 
-/** Turns the violation of a check into a 422 on the first of its fields that clients set. */
-function refuseViolations(checks: readonly OtherCheck[], written: readonly Column[]): string {
-  if (checks.length === 0) return '';
-  const cases = checks.map(({ name, text }) => {
-    const field = text.match(/\w+/g)?.find((word) => written.some((column) => column.name === word)) ?? 'body';
-    return `
-      when ${quote(name)} then
-        raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
-  });
-  return `exception
+/** Turns the violation of a check, and the overflow of a computed number, into a 422 on the first of its fields that clients set. */
+function refuseViolations({ otherChecks, overflow }: Table, written: readonly Column[]): string {
+  const refuse = ({ columns, text }: OtherCheck) => {
+    const words = [...(text.match(/\w+/g) ?? []), ...columns];
+    const field = words.find((word) => written.some((column) => column.name === word)) ?? 'body';
+    return `raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
+  };
+  const cases = otherChecks.map(
+    (check) => `
+      when ${quote(check.name)} then
+        ${refuse(check)}`,
+  );
+  const violations = `
   when check_violation then
     get stacked diagnostics v_constraint = constraint_name;
     case v_constraint${cases.join('')}
       else raise;
-    end case;
-`;
+    end case;`;
+  const overflows = `
+  when numeric_value_out_of_range or division_by_zero then
+    ${refuse(overflow)}`;
+  const handlers = (cases.length > 0 ? violations : '') + (overflow.text ? overflows : '');
+  return handlers && `exception${handlers}\n`;
 }
 
 function quote(text: string): string {

@@ -58,6 +58,9 @@ export async function planOperations(tableName: string, request: Request, files:
   });
 }
 
+/** Begins the transaction of all queries. */
+export const BEGIN = `begin; set local timezone = 'UTC'`;
+
 /** Runs `work` in a transaction of a database with the migrations and the demo data, and rolls it back. */
 export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: string) => Promise<T>): Promise<T> {
   const seed = readFileSync(files.seed, 'utf8');
@@ -66,7 +69,7 @@ export async function withDatabase<T>(files: Files, work: (db: pg.Client, seed: 
   const db = new pg.Client(server ? toUrl(server.dataDir, 'postgres') : files.database);
   try {
     await db.connect();
-    await db.query(`begin; set local timezone = 'UTC'`);
+    await db.query(BEGIN);
     return await work(db, seed);
   } finally {
     await db.end();
@@ -232,12 +235,23 @@ async function answerSamples(db: pg.Client, source: Source, subject: Subject, sa
       const { status, body, cause } = found;
       if (status !== sample.status) {
         const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
-        throw new RefusedError(`${id} would answer its example ${sample.name} with ${got}`);
+        const remedy = kind === 'create' && status === 422 ? adviseOnMoment(subject) : '';
+        throw new RefusedError(`${id} would answer its example ${sample.name} with ${got}${remedy}`);
       }
       answered[kind].push({ ...sample, answer: body });
     }
   }
   return answered;
+}
+
+/** What to do where a check compares a value of the demo data with a time of the call; empty if none does. */
+function adviseOnMoment({ table }: Subject): string {
+  const checked = table.otherChecks.flatMap(({ columns }) => columns);
+  const moment = table.columns.find(
+    ({ name, base, isGenerated }) => isGenerated && /^(date|time)/.test(base) && checked.includes(name),
+  );
+  if (!moment) return '';
+  return `; the default of ${moment.name} is the time of the call, and the other values are those of the first row of private.${table.name} in supabase/seed.sql: give that row values that satisfy the check at any time`;
 }
 
 /** The gateway's answer to an example, and why it is refused. */

@@ -152,6 +152,10 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
     for (const { name: filter } of filters.filter((one) => PAGE.includes(one.name))) {
       yield `${filter} of ${name} would be a filter with the name of a parameter of pages: rename the column`;
     }
+    // PostgREST's role has no access to that schema.
+    for (const { name: filter, base } of filters.filter((one) => one.base.startsWith('private.'))) {
+      yield `${filter} of ${name} would be a filter of type ${base}, which the store Supabase cannot use: create the type in schema public`;
+    }
     const index = `create index ${table.name}_in_order on ${name} (tenant_id, criado_em, id)`;
     if (order === '') yield `no index has ${name} in the order of a list: create one in a migration, such as ${index}`;
   }

@@ -23,8 +23,8 @@ export type Column = {
   readonly default: string | null;
   /** Whether the database sets it, such as an id or a creation time. */
   readonly isGenerated: boolean;
-  /** Whether it is computed from other columns (`generated always as`). */
-  readonly isComputed: boolean;
+  /** What computes it from other columns (`generated always as`), as SQL. */
+  readonly expression: string | null;
   /** The table that it refers to. */
   readonly reference?: Reference;
 };
@@ -52,6 +52,8 @@ export type Table = {
   readonly granted: readonly string[];
   /** The check constraints that a schema cannot express. */
   readonly otherChecks: readonly OtherCheck[];
+  /** The bounds of the computed numbers, which the columns that they are computed from may exceed; its text is empty without one. */
+  readonly overflow: OtherCheck;
 };
 
 /** A check constraint, its columns, and its condition as a text for clients. */
@@ -105,7 +107,8 @@ select json_build_object(
              'modifier', case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end,
              'isNullable', not (a.attnotnull or y.typnotnull), 'comment', col_description(t.oid, a.attnum),
              'default', case when a.attgenerated = '' then coalesce(pg_get_expr(d.adbin, d.adrelid), y.typdefault) end,
-             'isGenerated', a.attidentity <> '' or a.attgenerated <> '', 'isComputed', a.attgenerated <> '',
+             'isGenerated', a.attidentity <> '' or a.attgenerated <> '',
+             'expression', case when a.attgenerated <> '' then pg_get_expr(d.adbin, d.adrelid) end,
              'labels', (select json_agg(e.enumlabel order by e.enumsortorder)
                           from pg_enum e where e.enumtypid in (y.oid, y.typbasetype))
            ) order by a.attnum)
@@ -193,32 +196,51 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
     return { check, ...readCheck(check, base) };
   });
-  const columns = catalog.columns.filter((column) => column.name !== 'tenant_id');
+  const all = catalog.columns.filter((column) => column.name !== 'tenant_id');
+  const columns = all.map((column) => {
+    const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
+    const reference = catalog.references.find((one) => one.columns.includes(column.name));
+    if (reference && reference.targets.join() !== 'tenant_id,id') {
+      throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
+    }
+    return {
+      ...column,
+      schema: toSchema(column, meet(rules)),
+      isGenerated: column.isGenerated || /[a-z]/i.test((column.default ?? '').replace(CONSTANT, '')),
+      ...(reference ? { reference } : {}),
+    };
+  });
+  /** Also those that they are computed from. */
+  const withSources = (names: readonly string[]) => {
+    const expressions = columns.flatMap(({ name, expression }) => (names.includes(name) ? (expression ?? []) : []));
+    const isSource = (column: Column) => names.includes(column.name) || isIn(column, expressions.join(' '));
+    return columns.filter(isSource).map((column) => column.name);
+  };
+  const computed = columns.filter((column) => column.expression !== null && column.schema.maximum !== undefined);
   return {
     name,
     comment: catalog.comment,
-    columns: columns.map((column) => {
-      const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
-      const reference = catalog.references.find((one) => one.columns.includes(column.name));
-      if (reference && reference.targets.join() !== 'tenant_id,id') {
-        throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
-      }
-      return {
-        ...column,
-        schema: toSchema(column, meet(rules)),
-        isGenerated: column.isGenerated || /[a-z]/i.test((column.default ?? '').replace(CONSTANT, '')),
-        ...(reference ? { reference } : {}),
-      };
-    }),
+    columns,
     indexes: catalog.indexes.filter(([first]) => first === 'tenant_id').map(([, ...others]) => others),
     uniques: catalog.uniques.map((key) => ({ ...key, columns: key.columns.filter((one) => one !== 'tenant_id') })),
     incoming: catalog.incoming,
     granted: catalog.granted,
     otherChecks: readings.flatMap(({ check, isWhole }) => {
-      const { name, columns } = check;
-      return isWhole ? [] : [{ name, columns, text: describeCheck(check) }];
+      const columns = withSources(check.columns);
+      const isOfSchema = isWhole && columns.length === check.columns.length;
+      return isOfSchema ? [] : [{ name: check.name, columns, text: describeCheck(check) }];
     }),
+    overflow: {
+      name: '',
+      columns: withSources(computed.map((column) => column.name)),
+      text: computed.map(({ name, schema }) => `${name} between ${schema.minimum} and ${schema.maximum}`).join(' and '),
+    },
   };
+}
+
+/** Whether an expression of SQL names a column. */
+export function isIn({ name }: Pick<Column, 'name'>, expression: string): boolean {
+  return expression.split(/\W+/).includes(name);
 }
 
 /** How to isolate a table without row security. */

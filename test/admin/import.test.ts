@@ -160,6 +160,9 @@ describe('bad lines', () => {
     expect(await importInto('pregos', ['nome', 'reto', 'torto'])).toEqual(
       refused(2, 'line 3: bent nails are not taken'),
     );
+    const problems = join(root, 'pregos.csv');
+    await importInto('pregos', ['nome', 'reto', 'torto'], '--problems', problems);
+    expect(readFileSync(problems, 'utf8')).toMatch(/\r\nreto.\r\ntorto.bent nails are not taken\r\n$/);
     await rows('drop table private.pregos; drop function private.refuse');
   });
 

@@ -185,6 +185,15 @@ describe.each(ids)('%s', (id) => {
   });
 });
 
+test('a predicate without blanks names the tenant too', async () => {
+  const removed = await undone(async () => {
+    await db.exec(`create function public.contar_fivelas(p_tenant uuid) returns bigint language sql
+      as $$ select count(*) from private.alunos a where a.tenant_id=p_tenant $$`);
+    return removePredicates(db, /^contar_fivelas$/);
+  });
+  expect(removed).toEqual(['contar_fivelas']);
+});
+
 // To remove a wall takes longer than most calls.
 describe.each(VARIANTS)('with $name', ({ name: walls, remove }) => {
   let store: Store;

@@ -3,10 +3,10 @@
 import { rows, type Sql } from '../helpers/database.ts';
 
 /** A tenant predicate in the query of a function that the gateway calls, itself or through another one. */
-const PREDICATE = /\b\w+\.tenant_id (?:=|<>) [pv]_tenant\b/g;
+const PREDICATE = /\b\w+\.tenant_id\s*(?:=|<>)\s*[pv]_tenant\b/g;
 
 /** What row security would say where a role sees all rows, in the query of its function. */
-const POLICY_BY_HAND = /\band \w+\.tenant_id (?:=|<>) private\.current_tenant\(\)/g;
+const POLICY_BY_HAND = /\band \w+\.tenant_id\s*(?:=|<>)\s*private\.current_tenant\(\)/g;
 
 /** Lets every query of the functions look at all tenants; gives the function of each predicate that there was. */
 export function removePredicates(db: Sql, functions = /./): Promise<string[]> {

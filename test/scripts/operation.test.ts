@@ -59,7 +59,10 @@ ${createTable(
   etiquetas varchar(40)[] check (cardinality(etiquetas) <= 3),
   notas text[],
   extras jsonb check (octet_length(extras::text) <= 100),
-  duracao integer generated always as (vagas * 10) stored,
+  duracao integer generated always as (vagas * 10) stored constraint rolhas_duracao check (duracao <= 400),
+  rendimento numeric(4, 2) generated always as (round(preco / vagas, 2)) stored,
+  etiqueta text generated always as ('R' || serie) stored check (char_length(etiqueta) <= 20),
+  fator real check (fator between 0 and 10),
   serie integer generated always as identity,
   fim timestamptz not null,
   constraint rolhas_fim check (fim > inicio),
@@ -152,6 +155,7 @@ create function private.tocar() returns trigger language plpgsql set search_path
 as $$ begin new.atualizado_em = clock_timestamp(); return new; end; $$;
 create trigger tocar before update on private.cascas for each row execute function private.tocar();
 ${createTable('apelidos', 'apelido varchar(10), unique (tenant_id, apelido)')}
+${createTable('prazos', 'inicio date not null default current_date, fim date, constraint prazos_fim check (fim > inicio)')}
 ${createTable('fivelas', 'desde date not null default current_date')}
 alter table private.cascas add foreign key (tenant_id, casca_anterior_id) references private.cascas (tenant_id, id)
   deferrable initially deferred;
@@ -172,6 +176,8 @@ select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
   from generate_series(1, 2) n;
 insert into private.apelidos (tenant_id, id) values ('${AURORA}', 'af000000-0000-4000-8000-000000000001');
 insert into private.fivelas (tenant_id, id) values ('${AURORA}', 'a7000000-0000-4000-8000-000000000001');
+insert into private.prazos (tenant_id, id, inicio, fim)
+values ('${AURORA}', 'a5000000-0000-4000-8000-000000000009', '2024-04-01', '2024-05-01');
 insert into private.cascas (tenant_id, id, atualizado_em, casca_anterior_id)
 select '${AURORA}', ('ae000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, '2024-01-01',
        case n when 6 then 'ae000000-0000-4000-8000-000000000005'::uuid end
@@ -187,6 +193,9 @@ const REFUSED = [
     'pares',
     'numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now()',
   ),
+  createTable('fitas', 'nivel private.nivel not null, criado_em timestamptz not null default now()'),
+  'create index fitas_in_order on private.fitas (tenant_id, criado_em, id);',
+  'create index fitas_by_nivel on private.fitas (tenant_id, nivel, criado_em, id);',
   createTable('varios', 'v_tenant integer, dados jsonb'),
   createTable('mel'),
   createTable('pesos', 'peso double precision, "order" numeric, pesos numeric[]'),
@@ -284,6 +293,8 @@ describe('what it writes', () => {
       return found < 0;
     });
     expect(lost).toEqual([]);
+    // What is computed from the fields alone is not generated.
+    expect(text).toContain('x-generated: [id, etiqueta, serie, dia]');
     expect(migrations.filter((name) => !before.includes(name))).toEqual([
       '20991230000002_operations_of_gavetas.sql',
       '20991230000003_operations_of_rolhas.sql',
@@ -390,6 +401,17 @@ describe('what it writes', () => {
 
   test('says what a check says that no schema can', async () => {
     const refusal = { status: 422, body: { error: { fim: ['must satisfy fim > inicio'] } } };
+    const computed = {
+      vagas: ['must satisfy duracao between -2147483648 and 400 and rendimento between -99.99 and 99.99'],
+    };
+    expect(await send('POST', '/rolhas', { ...LESSON, preco: 100_000 })).toMatchObject({
+      status: 422,
+      body: { error: computed },
+    });
+    expect(await send('POST', '/rolhas', { ...LESSON, vagas: 41 })).toMatchObject({
+      status: 422,
+      body: { error: { vagas: ['must satisfy duracao <= 400'] } },
+    });
     expect(await send('POST', '/rolhas', { ...LESSON, fim: LESSON.inicio })).toMatchObject(refusal);
     const { body } = await send('POST', '/rolhas', LESSON);
     expect(await send('PATCH', `/rolhas/${body.id}`, { fim: '2020-01-01T00:00:00Z' })).toMatchObject(refusal);
@@ -516,7 +538,7 @@ declare
 begin
   if p_minimo > 100 then
     -- Not sqlstate 'PT404' using message = 'none'.
-    raise sqlstate 'PT409' using message = 'that''s too many';
+    raise sqlstate 'PT409' using message='that''s too many';
   end if;
   if p_minimo = 100 then raise sqlstate 'PT403' using message = p_cor; end if;
   return query
@@ -585,23 +607,31 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
     ['jsonb', "select '[1]'::jsonb", {}, [1]],
     ['jsonb', "select '{}'::jsonb", { type: 'object' }, {}],
     [
-      'table (peso real, lista jsonb, mapa jsonb, tempo interval)',
-      "select 1.5::real, '[1]'::jsonb, '{}'::jsonb, interval '1 day'",
+      'table (peso real, nada date, lista jsonb, mapa jsonb, tempo interval)',
+      "select 1.5::real, null::date, '[1]'::jsonb, '{}'::jsonb, interval '1 day'",
       {
         ...{ type: 'array', maxItems: 1000 },
         items: {
-          ...{ type: 'object', required: ['peso', 'lista', 'mapa', 'tempo'] },
+          ...{ type: 'object', required: ['peso', 'nada', 'lista', 'mapa', 'tempo'] },
           properties: {
             peso: { type: 'number' },
+            nada: { type: 'string', nullable: true },
             lista: {},
             mapa: { type: 'object' },
             tempo: { type: 'string', maxLength: 255 },
           },
         },
       },
-      [{ peso: 1.5, lista: [1], mapa: {}, tempo: '1 day' }],
+      [{ peso: 1.5, nada: null, lista: [1], mapa: {}, tempo: '1 day' }],
     ],
-  ])('describes %s as the example shows it', async (type, query, schema, value) => {
+    [
+      'table (id uuid, hora timestamptz, um integer) rows 1',
+      'select gen_random_uuid(), now(), 1',
+      { type: 'object' },
+      { um: 1 },
+      ['id', 'hora'],
+    ],
+  ])('describes %s as the example shows it', async (type, query, schema, value, generated?: string[]) => {
     const text = readFileSync(files.document, 'utf8');
     await db.exec(`
       create function public.mostrar(p_api_key text, p_fator real default 1) returns ${type}
@@ -614,7 +644,12 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
     await db.exec('drop function public.mostrar');
     succeed(ran);
     expect(written.paths['/mostrar']?.get?.responses['200']).toMatchObject({
-      content: { 'application/json': { schema, examples: { example: { value } } } },
+      content: {
+        'application/json': {
+          schema,
+          examples: { example: { value, ...(generated && { 'x-generated': generated }) } },
+        },
+      },
     });
   });
 
@@ -695,6 +730,10 @@ describe('a run that writes nothing', () => {
       'the example of criarPinha needs prego_id that no row of private.pinhas has, and the demo data gives none: add records to private.pregos in supabase/seed.sql\n',
     ],
     [
+      'create prazos',
+      'criarPrazo would answer its example created with 422, and not 201: {"fim":["must satisfy fim > inicio"]}; the default of inicio is the time of the call, and the other values are those of the first row of private.prazos in supabase/seed.sql: give that row values that satisfy the check at any time\n',
+    ],
+    [
       'create apelidos',
       `an example needs a row of private.apelidos ${ROW}, that apelidos_tenant_id_apelido_key keeps from being repeated: without null in the columns of that\n`,
     ],
@@ -741,6 +780,8 @@ describe('a run that writes nothing', () => {
   });
 
   const REASONS: Readonly<Record<string, RegExp>> = {
+    'list fitas':
+      /^nivel of private\.fitas would be a filter of type private\.nivel, .*: create the type in schema public$/,
     'get nada': /^there is no table private\.nada: expected one of .*academias, alunos, /,
     'list alunos':
       /^the document has GET \/alunos already: listarAlunos\nthe document has an operation with the function listar_alunos already$/,
