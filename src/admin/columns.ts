@@ -191,7 +191,8 @@ export function checkValue(value: string, column: Column, exact = false): Messag
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);
-  if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type, exact)) : kind.message;
+  if (kind)
+    return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type, exact)) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   if (!exact && SHORTENED.test(value)) return t`is a number that Excel has shortened: format its column as text`;
   // Postgres counts a surrogate pair as one character.
