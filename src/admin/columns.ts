@@ -99,8 +99,8 @@ const KINDS: readonly Kind[] = [
   { type: /^(numeric(\(\d+,-?\d+\))?|real|double precision)$/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
-/** The bits of an integer's amount. JSON readers round larger ones than 2 ** 53, so the API returns none. */
-const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 53n };
+/** The bits of an integer's amount. */
+const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 63n };
 /** A long number, such as a telephone's, as Excel shows and saves it. */
 const SHORTENED = /^\d[.,]\d+E\+\d+$/;
 
@@ -191,8 +191,7 @@ export function checkValue(value: string, column: Column, exact = false): Messag
   if (problem !== undefined) return problem;
   if (refers_to) return undefined;
   const kind = findKind(type);
-  if (kind)
-    return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type, exact)) : kind.message;
+  if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type)) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   if (!exact && SHORTENED.test(value)) return t`is a number that Excel has shortened: format its column as text`;
   // Postgres counts a surrogate pair as one character.
@@ -211,13 +210,13 @@ function findRounding(value: string, type: string): Message | undefined {
 }
 
 /** Postgres would not name the column. */
-function findOverflow(value: string, type: string, exact: boolean): Message | undefined {
+function findOverflow(value: string, type: string): Message | undefined {
   const [, digits = '0', scale = '0'] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   const [whole] = /^-?\d+(?=$|\.)/.exec(value) ?? [];
-  const bits = exact && type === 'bigint' ? 63n : BITS[type];
+  const bits = BITS[type];
   const end = bits ? 2n ** bits : 10n ** BigInt(Math.max(0, Number(digits) - Number(scale)));
   if (whole === undefined || (!bits && digits === '0')) return undefined;
-  const least = bits && bits !== BITS.bigint ? -end : 1n - end;
+  const least = bits ? -end : 1n - end;
   if (BigInt(whole) >= least && BigInt(whole) < end) return undefined;
   const decimals = scale === '0' ? '' : `.${'9'.repeat(Number(scale))}`;
   return t`must be from ${least}${decimals} to ${end - 1n}${decimals}`;

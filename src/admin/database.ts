@@ -130,6 +130,9 @@ export async function* queryTexts(db: Database, sql: string, batch: number | 'al
 /** Throws the error of a query. One that ends the connection becomes AccessError. */
 function failWith(error: Error): never {
   if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
+  if ('code' in error && error.code === 'ERR_STRING_TOO_LONG') {
+    throw new AccessError('The answer is longer than a text can be: ask for less, such as fewer days');
+  }
   throw new AccessError(
     t`The connection to the database was lost: ${error.message}; check whether the command took effect before you run it again`,
   );

@@ -122,8 +122,12 @@ export function createWriter(
     const different = new Map(candidates.map((candidate) => [candidate.key, candidate])).values();
     for (const [label, own] of Map.groupBy(different, (candidate) => candidate.label)) {
       const keys = new Map(own.map(({ line, key }) => [line.line, key]));
-      for (const batch of inBatches(own)) {
-        const texts = batch.map(({ line: { line, fields } }) => ({ line, fields }));
+      // Each call reads the whole table, so ids, e-mails and names, which are short, go together.
+      for (const batch of label ? [own] : inBatches(own)) {
+        const texts = batch.map(({ line: { line, fields } }) => ({
+          line,
+          fields: label ? { [label]: fields[label] } : fields,
+        }));
         const sql = 'select * from private.find_rows($1, $2::text::regclass, $3::text[], $4)';
         const values = [tenant, toIdentifier(table), label ? [label] : names, JSON.stringify(texts)];
         for (const { line, id } of await queryRows<{ line: number; id: string }>(db, sql, values)) {

@@ -142,7 +142,7 @@ begin
       from private.student_rows() t
   loop
     execute format(
-      'select array_agg(r.row ->> ''id'')
+      'select array_agg(r.row ->> ''id'') filter (where r.row ->> ''id'' is not null)
          from (select to_jsonb(r.*) as row from %s r where r.tenant_id = $1 and (%s) for update) r',
       v_table.name, v_table.condition
     ) into v_ids using p_tenant_id, p_aluno_id;
@@ -182,16 +182,17 @@ begin
     execute format('delete from %s r where r.tenant_id = $1 and (%s)', v_table.name, v_table.condition)
       using p_tenant_id, p_aluno_id;
     get diagnostics deleted = row_count;
-    -- The change that tells of the deletion keeps the id: copies of the record have to end too.
+    -- The change that tells of the deletion keeps the id: copies of the record have to end too. Sets are hashed; arrays would be
+    -- compared id by id.
     update private.changes c
        set records = array(
-             select case when r.id <> all (v_ids) then r.id end
+             select case when r.id not in (select unnest(v_ids)) then r.id end
                from unnest(c.records) with ordinality r (id, place)
               order by r.place
            )
      where c.tenant_id = p_tenant_id
        and c.resource = v_table.resource
-       and c.records && v_ids
+       and exists (select unnest(c.records) intersect select unnest(v_ids))
        and c.kind <> 'excluido';
     name := v_table.name::text;
     return next;

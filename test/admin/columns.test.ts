@@ -147,7 +147,7 @@ test.each([
   ['integer', '1.23,456', 'must be an integer'],
   ['smallint', '-32768', undefined],
   ['smallint', '32768', 'must be from -32768 to 32767'],
-  ['bigint', '-9007199254740992', 'must be from -9007199254740991 to 9007199254740991'],
+  ['bigint', '-9223372036854775809', 'must be from -9223372036854775808 to 9223372036854775807'],
   ['numeric(20,2)', '999999999999999999.99', undefined],
   ['numeric(4,1)', '-1000', 'must be from -999.9 to 999.9'],
   ['numeric(4,0)', '10000', 'must be from -9999 to 9999'],
