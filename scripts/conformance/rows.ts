@@ -86,7 +86,7 @@ export async function readPages(
   const pages: Page[] = [];
   const seen = new Set<string>();
   let start: Place = {};
-  for (let offset = limit; offset <= MAX_ROWS; offset += limit) {
+  for (let offset = limit; offset < MAX_ROWS + limit; offset += limit) {
     const page = await readPage(setting, operation, { ...place, limit, ...start });
     pages.push(page);
     const last = page.rows.at(-1);

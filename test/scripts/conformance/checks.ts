@@ -60,9 +60,17 @@ export function findFailure(name: string, failures: readonly Failed[], url: stri
 const READS = operations.filter(({ method }) => method === 'GET').map(({ rpc }) => `'${rpc}'`);
 const MAY_READ = `update private.api_keys set permissions = array[${READS}] where name = 'Leitura'`;
 
+/** The key of a tenant with more gyms than a run compares, and the SQL that makes them. */
+export const KEY_OF_MANY = 'wms_demo_muitas';
+const MANY = `insert into private.tenants (id, name) values ('c1000000-0000-4000-8000-000000000000', 'Muitas');
+  insert into private.api_keys (tenant_id, name, key_hash)
+  values ('c1000000-0000-4000-8000-000000000000', 'Muitas', sha256('${KEY_OF_MANY}'));
+  insert into private.academias (tenant_id, nome)
+  select 'c1000000-0000-4000-8000-000000000000', 'Unidade ' || n from generate_series(1, 5100) n;`;
+
 /** Starts a gateway with the demo data, and gives what checks it. `other`: another document, with the SQL that serves it. */
 export async function startChecks(other?: { readonly document: OpenAPIV3.Document; readonly sql: string }) {
-  const store = await openTestStore({ sql: other?.sql ?? MAY_READ });
+  const store = await openTestStore({ sql: other?.sql ?? `${MAY_READ}; ${MANY}` });
   const gateway = await startGateway({ store, ...(other ? { document: other.document } : {}) });
   const contract = await readContract(other?.document ?? document);
 
