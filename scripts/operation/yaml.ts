@@ -41,7 +41,7 @@ export type Source = { readonly file: string; readonly text: string };
 /** Adds operations to the text of a document. Throws RefusedError if it lacks a component that they refer to. */
 export function addToDocument(source: Source, subject: Subject, samples: Samples): string {
   const { kinds, noun, schemas, columns, written } = subject;
-  const { components } = readParts(source);
+  const { components } = parseText(source.text, source.file) as Document;
   let edited = source.text;
   const addSchema = (name: string, value: Node) => {
     edited = insert(edited, ['components', 'schemas'], `\n${write(name, value)}`);
@@ -132,7 +132,7 @@ export type Draft = {
 };
 
 /** Adds an operation with its tag, and with the refusals and headers that all declare. */
-export function addOperation({ file, text }: Source, draft: Draft): string {
+export function addOperation({ text }: Pick<Source, 'text'>, draft: Draft): string {
   const { place, tag, summary, description, parameters, body, success } = draft;
   const { path, method } = place;
   const reads = method === 'get';
@@ -153,19 +153,20 @@ export function addOperation({ file, text }: Source, draft: Draft): string {
       ...draft.refusals,
     },
   };
-  const { paths, tags } = readParts({ file, text });
+  const document = parseDocument(text);
+  const { paths = {}, tags = [] }: Partial<Document> = document.toJS();
   const edited =
     path in paths
-      ? insert(text, ['paths', path], write(method, operation))
-      : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`);
+      ? insert(text, ['paths', path], write(method, operation), document)
+      : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`, document);
   if (tags.some(({ name }) => name === tag.name)) return edited;
   const entry = `- name: ${tag.name}\n  ${write('description', tag.description)}`;
   return tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
 }
 
 /** Inserts an entry at the end of a collection. */
-function insert(text: string, place: readonly string[], entry: string): string {
-  const node = parseDocument(text).getIn(place, true);
+function insert(text: string, place: readonly string[], entry: string, document = parseDocument(text)): string {
+  const node = document.getIn(place, true);
   if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
     throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
   }

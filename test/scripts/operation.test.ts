@@ -199,7 +199,7 @@ const REFUSED = [
   createTable('varios', 'v_tenant integer, dados jsonb'),
   createTable('mel'),
   createTable('pesos', 'peso double precision, "order" numeric, pesos numeric[]'),
-  createTable('nomes', '"group" varchar(2000), unique (tenant_id, "group")'),
+  createTable('nomes', '"group" varchar(2000), hora time(0), unique (tenant_id, "group")'),
   createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
   'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
   createTable('"Armarios"'),
@@ -800,7 +800,7 @@ describe('a run that writes nothing', () => {
     'get pesos':
       /^peso of private\.pesos has no bounds: .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]$/,
     'create nomes':
-      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or/,
+      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* with alter column hora type time without time zone$/,
     'create tijolos':
       /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, .* set null \(sino_id\)$/,
     'delete sinos': /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, /,
