@@ -413,8 +413,11 @@ async function* readPages(send: Sender, path: string, init: AnyListInit = {}): A
   }
 }
 
-/** A text is compared with no number. */
-const toPageSize = ({ pageSize = DEFAULT_PAGE_SIZE }: AnyListInit) => Number(pageSize);
+/** It may be the text of a variable of the environment. */
+function toPageSize({ pageSize = DEFAULT_PAGE_SIZE }: AnyListInit): number {
+  if (Number.isInteger(Number(pageSize)) && Number(pageSize) > 0) return Number(pageSize);
+  throw new RangeError('pageSize must be a number of items');
+}
 
 async function readPage(send: Sender, path: string, init: AnyListInit, place: Values): Promise<Answer<Row[]>> {
   const answer = await send('GET', path, { ...init, query: { ...init.query, limit: toPageSize(init), ...place } });

@@ -179,9 +179,8 @@ export function isExported(texts: readonly string[], headers: readonly Header[])
  * letters whose accents are characters of their own.
  */
 export function toValue(text: string, { name, type, refers_to }: Column, exact = false): string {
-  const value = exact ? text : text.normalize();
-  if (refers_to || name === 'email') return value.trim();
-  return findKind(type)?.write(value.trim(), type) ?? (exact ? value : value.trim());
+  if (refers_to || name === 'email') return text.trim();
+  return findKind(type)?.write(text.trim(), type) ?? (exact ? text : text.trim().normalize());
 }
 
 /** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has it already. */

@@ -8,6 +8,7 @@ import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
 import { openEmbedded, openStore, queryRows, queryTexts } from './database.ts';
 import { t } from './language.ts';
+import { withoutSchema } from './tables.ts';
 import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
 /** A table, and its columns without generated ones. */
@@ -43,7 +44,7 @@ export async function copyStore(target: StoreConfig, name: string, options: Copy
       const copy = () => copyTables(source, database, isVersion1(toPath(name)));
       const copied = await inTransaction(database, () => inTransaction(source, copy));
       for (const [table] of copied) await database.query(`analyze ${table}`);
-      const counts = listCounts(copied.map(([table, count]) => [table.replace(/^private\./, ''), count]));
+      const counts = listCounts(copied.map(([table, count]) => [withoutSchema(table), count]));
       return { json: { copied: Object.fromEntries(copied) }, text: t`Copied ${name}: ${counts}.` };
     } finally {
       await database.close();

@@ -8,7 +8,7 @@ import { CommandError } from './terminal.ts';
 /** A record: the number of its first line, and its values. */
 export type CsvRecord = { readonly line: number; readonly cells: readonly string[] };
 
-/** A title may have one of the later. */
+/** Of two that a header has as often, the first: titles contain commas rather than the others. */
 const DELIMITERS = ['\t', ';', ','];
 /** A first line that tells Excel the delimiter. */
 const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
@@ -62,15 +62,17 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The delimiter of a first line such as `sep=;`, or the one that the header has outside of quotes.
+ * The delimiter of a first line such as `sep=;`, or the most frequent one of the header outside of quotes.
  * csv-parse's own `delimiter_auto` fails on characters beyond ASCII.
  */
 export function findDelimiter(text: string): string {
   const declared = DECLARATION.exec(text)?.[1];
   if (declared) return declared;
-  const [header = ''] = text.split(/[\r\n]/, 1);
-  const unquoted = header.replaceAll(/"[^"]*"/g, '');
-  return DELIMITERS.find((delimiter) => unquoted.includes(delimiter)) ?? ',';
+  const [header = ''] = text.replace(/^[\r\n]+/, '').split(/[\r\n]/, 1);
+  const unquoted = header.replaceAll(/"[^"]*("|$)/g, '');
+  const count = (delimiter: string) => unquoted.split(delimiter).length;
+  const [most = ','] = DELIMITERS.toSorted((one, other) => count(other) - count(one));
+  return count(most) > 1 ? most : ',';
 }
 
 /** Parses CSV and skips blank records. Throws CommandError for malformed quotes. */

@@ -22,7 +22,7 @@ begin
       execute format('select ($1 ->> %L)::%s', v_column.name, v_column.type) using p_fields;
     exception
       -- The rule of a domain is a constraint.
-      when integrity_constraint_violation or data_exception then
+      when data_exception or integrity_constraint_violation then
         return v_column.name;
     end;
   end loop;
@@ -52,6 +52,8 @@ declare
   v_line jsonb;
   v_message text;
   v_constraint text;
+  v_code text;
+  v_detail text;
   v_rule record;
 begin
   perform private.require_tenant(p_tenant_id);
@@ -97,7 +99,7 @@ begin
       execute v_many using p_tenant_id, p_lines, v_now;
       return;
     exception
-      when integrity_constraint_violation or data_exception or raise_exception then
+      when integrity_constraint_violation or data_exception or raise_exception or sqlstate 'PT422' then
         null; -- One by one, each line tells its own.
     end;
   end if;
@@ -115,8 +117,9 @@ begin
     begin
       execute v_one using p_tenant_id, v_line, v_now;
     exception
-      when integrity_constraint_violation or data_exception or raise_exception then
-        get stacked diagnostics v_message = message_text, v_constraint = constraint_name;
+      when integrity_constraint_violation or data_exception or raise_exception or sqlstate 'PT422' then
+        get stacked diagnostics
+          v_message = message_text, v_constraint = constraint_name, v_code = returned_sqlstate, v_detail = pg_exception_detail;
         select a.attname::text as field,
                case
                  when k.contype = 'c' then 'must satisfy ' || pg_get_expr(k.conbin, k.conrelid)
@@ -135,7 +138,10 @@ begin
          limit 1;
         return query
           select (v_line ->> 'line')::integer,
-                 coalesce(v_rule.field, private.find_unreadable(p_table, v_line -> 'fields')),
+                 case v_code
+                   when 'PT422' then v_detail
+                   else coalesce(v_rule.field, private.find_unreadable(p_table, v_line -> 'fields'))
+                 end,
                  coalesce(v_rule.message, v_message);
     end;
   end loop;

@@ -17,7 +17,11 @@ const utf16 = Buffer.from('\ufeffnome\temail\r\nJosé\tj@x.example\r\n', 'utf16l
 test.each([
   ['nome;endereço (rua, número, bairro);email', ';'],
   ['nome,"endereço; número",email', ','],
+  ['nome,obs; nota', ';'],
+  ['nome,obs; nota,email', ','],
+  ['nome,"a; b', ','],
   ['nome', ','],
+  ['\nnome;email', ';'],
 ])('the delimiter of %s is %s', (header, delimiter) => {
   expect(findDelimiter(`${header}\n`)).toBe(delimiter);
 });

@@ -154,11 +154,12 @@ describe('bad lines', () => {
       create function private.refuse() returns trigger language plpgsql as $$
       begin
         if new.nome = 'torto' then raise exception 'bent nails are not taken'; end if;
+        if new.nome = 'mole' then raise sqlstate 'PT422' using message = 'must be hard', detail = 'nome'; end if;
         return new;
       end $$;
       create trigger refuse before insert or update on private.pregos for each row execute function private.refuse()`);
-    expect(await importInto('pregos', ['nome', 'reto', 'torto'])).toEqual(
-      refused(2, 'line 3: bent nails are not taken'),
+    expect(await importInto('pregos', ['nome', 'reto', 'torto', 'mole'])).toEqual(
+      refused(3, 'line 3: bent nails are not taken', 'line 4: nome "mole": must be hard'),
     );
     const problems = join(root, 'pregos.csv');
     await importInto('pregos', ['nome', 'reto', 'torto'], '--problems', problems);

@@ -71,6 +71,7 @@ describe('a list', () => {
 
   test('is read no further than it is asked for', async () => {
     const { client, targets } = recordingClient();
+    await expect(client.all('/alunos', { pageSize: Number.NaN }).next()).rejects.toThrow(RangeError);
     // As the environment has it.
     for await (const { id } of client.all('/alunos', { pageSize: '10' as never })) {
       if (id.endsWith('15')) break;
