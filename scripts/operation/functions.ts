@@ -206,13 +206,14 @@ function requireRecords(columns: readonly Column[]): string {
 }
 
 /** Turns the violation of a check, and the overflow of a computed number, into a 422 on the first of its fields that clients set. */
-function refuseViolations({ otherChecks, overflow }: Table, written: readonly Column[]): string {
+function refuseViolations({ otherChecks }: Table, written: readonly Column[]): string {
   const refuse = ({ columns, text }: OtherCheck) => {
-    const words = [...(text.match(/\w+/g) ?? []), ...columns];
-    const field = words.find((word) => written.some((column) => column.name === word)) ?? 'body';
+    const words = (text.match(/\w+/g) ?? []).filter((word) => columns.includes(word));
+    const field = [...words, ...columns].find((word) => written.some(({ name }) => name === word)) ?? 'body';
     return `raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
   };
-  const cases = otherChecks.map(
+  const [checks, bounds] = [otherChecks.filter(({ name }) => name), otherChecks.filter(({ name }) => !name)];
+  const cases = checks.map(
     (check) => `
       when ${quote(check.name)} then
         ${refuse(check)}`,
@@ -225,8 +226,8 @@ function refuseViolations({ otherChecks, overflow }: Table, written: readonly Co
     end case;`;
   const overflows = `
   when numeric_value_out_of_range or division_by_zero then
-    ${refuse(overflow)}`;
-  const handlers = (cases.length > 0 ? violations : '') + (overflow.text ? overflows : '');
+    ${refuse({ name: '', columns: bounds.flatMap(({ columns }) => columns), text: bounds.map(({ text }) => text).join(' and ') })}`;
+  const handlers = (cases.length > 0 ? violations : '') + (bounds.length > 0 ? overflows : '');
   return handlers && `exception${handlers}\n`;
 }
 

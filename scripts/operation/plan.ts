@@ -235,7 +235,7 @@ async function answerSamples(db: pg.Client, source: Source, subject: Subject, sa
       const { status, body, cause } = found;
       if (status !== sample.status) {
         const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
-        const remedy = kind === 'create' && status === 422 ? adviseOnMoment(subject) : '';
+        const remedy = kind === 'create' && status === 422 ? ORIGIN : '';
         throw new RefusedError(`${id} would answer its example ${sample.name} with ${got}${remedy}`);
       }
       answered[kind].push({ ...sample, answer: body });
@@ -244,15 +244,9 @@ async function answerSamples(db: pg.Client, source: Source, subject: Subject, sa
   return answered;
 }
 
-/** What to do where a check compares a value of the demo data with a time of the call; empty if none does. */
-function adviseOnMoment({ table }: Subject): string {
-  const checked = table.otherChecks.flatMap(({ columns }) => columns);
-  const moment = table.columns.find(
-    ({ name, base, isGenerated }) => isGenerated && /^(date|time)/.test(base) && checked.includes(name),
-  );
-  if (!moment) return '';
-  return `; the default of ${moment.name} is the time of the call, and the other values are those of the first row of private.${table.name} in supabase/seed.sql: give that row values that satisfy the check at any time`;
-}
+/** What may be wrong with the example of a creation. */
+const ORIGIN =
+  '; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one';
 
 /** The gateway's answer to an example, and why it is refused. */
 type Answer = { readonly status: number; readonly body: unknown; readonly cause?: string };

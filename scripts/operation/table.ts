@@ -1,5 +1,6 @@
 // Reads a table of tenants from the catalog, with the schemas of its columns.
 
+import { withoutSchema } from '../../src/admin/tables.ts';
 import { OperatorError } from '../../src/errors.ts';
 import type { Schema } from '../../src/openapi/schema.ts';
 import type { Database } from '../../src/store/migrations.ts';
@@ -23,8 +24,8 @@ export type Column = {
   readonly default: string | null;
   /** Whether the database sets it, such as an id or a creation time. */
   readonly isGenerated: boolean;
-  /** What computes it from other columns (`generated always as`), as SQL. */
-  readonly expression: string | null;
+  /** The columns that it is computed from (`generated always as`); null if it is not computed. */
+  readonly sources: readonly string[] | null;
   /** The table that it refers to. */
   readonly reference?: Reference;
 };
@@ -50,13 +51,11 @@ export type Table = {
   readonly incoming: readonly Key[];
   /** The privileges of gateway_functions, such as `select` and `insert numero`. */
   readonly granted: readonly string[];
-  /** The check constraints that a schema cannot express. */
+  /** The check constraints that a schema cannot express, and the bounds of computed numbers. */
   readonly otherChecks: readonly OtherCheck[];
-  /** The bounds of the computed numbers, which the columns that they are computed from may exceed; its text is empty without one. */
-  readonly overflow: OtherCheck;
 };
 
-/** A check constraint, its columns, and its condition as a text for clients. */
+/** A check constraint, its columns, and its condition as a text for clients. The bounds of a type have an empty name. */
 export type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
 /** A constraint with its columns and its table. */
@@ -108,7 +107,9 @@ select json_build_object(
              'isNullable', not (a.attnotnull or y.typnotnull), 'comment', col_description(t.oid, a.attnum),
              'default', case when a.attgenerated = '' then coalesce(pg_get_expr(d.adbin, d.adrelid), y.typdefault) end,
              'isGenerated', a.attidentity <> '' or a.attgenerated <> '',
-             'expression', case when a.attgenerated <> '' then pg_get_expr(d.adbin, d.adrelid) end,
+             'sources', case when a.attgenerated <> '' then array(
+               select s.attname from pg_depend p join pg_attribute s on s.attrelid = p.refobjid and s.attnum = p.refobjsubid
+                where p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and s.attrelid = t.oid and s.attnum <> a.attnum) end,
              'labels', (select json_agg(e.enumlabel order by e.enumsortorder)
                           from pg_enum e where e.enumtypid in (y.oid, y.typbasetype))
            ) order by a.attnum)
@@ -167,13 +168,13 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   const [{ json = '' } = {}] = rows as { json?: string }[];
   if (!json) {
     const { rows: tables } = await db.query(
-      `select replace(polrelid::regclass::text, 'private.', '') as name
+      `select polrelid::regclass::text as name
          from pg_policy p
          join pg_attribute a on a.attrelid = p.polrelid and a.attname = 'tenant_id'
          join pg_attribute i on i.attrelid = p.polrelid and i.attname = 'id'
         where p.polname = 'tenant_isolation' order by 1`,
     );
-    const names = (tables as { name: string }[]).map((table) => table.name);
+    const names = (tables as { name: string }[]).map((table) => withoutSchema(table.name));
     throw new RefusedError(`there is no table private.${name}: expected one of ${names.join(', ')}`);
   }
   const catalog: Catalog = JSON.parse(json);
@@ -210,13 +211,13 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       ...(reference ? { reference } : {}),
     };
   });
-  /** Also those that they are computed from. */
-  const withSources = (names: readonly string[]) => {
-    const expressions = columns.flatMap(({ name, expression }) => (names.includes(name) ? (expression ?? []) : []));
-    const isSource = (column: Column) => names.includes(column.name) || isIn(column, expressions.join(' '));
-    return columns.filter(isSource).map((column) => column.name);
-  };
-  const computed = columns.filter((column) => column.expression !== null && column.schema.maximum !== undefined);
+  const overflows = columns.flatMap((column) => {
+    const { minimum, maximum } = toSchema(column, {});
+    // The schema of a bigint is narrower than the type.
+    if (!column.sources || column.base === 'bigint' || maximum === undefined) return [];
+    const text = `${column.name} between ${minimum} and ${maximum}`;
+    return [{ name: '', columns: [column.name, ...column.sources], text }];
+  });
   return {
     name,
     comment: catalog.comment,
@@ -225,22 +226,14 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     uniques: catalog.uniques.map((key) => ({ ...key, columns: key.columns.filter((one) => one !== 'tenant_id') })),
     incoming: catalog.incoming,
     granted: catalog.granted,
-    otherChecks: readings.flatMap(({ check, isWhole }) => {
-      const columns = withSources(check.columns);
-      const isOfSchema = isWhole && columns.length === check.columns.length;
-      return isOfSchema ? [] : [{ name: check.name, columns, text: describeCheck(check) }];
-    }),
-    overflow: {
-      name: '',
-      columns: withSources(computed.map((column) => column.name)),
-      text: computed.map(({ name, schema }) => `${name} between ${schema.minimum} and ${schema.maximum}`).join(' and '),
-    },
+    otherChecks: readings
+      .flatMap(({ check, isWhole }) => {
+        const sources = columns.flatMap((column) => (check.columns.includes(column.name) && column.sources) || []);
+        if (isWhole && sources.length === 0) return [];
+        return [{ name: check.name, columns: [...check.columns, ...sources], text: describeCheck(check) }];
+      })
+      .concat(overflows),
   };
-}
-
-/** Whether an expression of SQL names a column. */
-export function isIn({ name }: Pick<Column, 'name'>, expression: string): boolean {
-  return expression.split(/\W+/).includes(name);
 }
 
 /** How to isolate a table without row security. */

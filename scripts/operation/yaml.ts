@@ -6,7 +6,7 @@ import { parseText, readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
-import { type Column, isIn, type Key, RefusedError } from './table.ts';
+import { type Column, type Key, RefusedError } from './table.ts';
 
 /** The request of an example, and the status of its answer. */
 export type Sample = {
@@ -311,14 +311,13 @@ function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples
 }
 
 /** Response examples: the answers, and for refusals how the requests differ. */
-function showAnswers({ table, columns, written }: Subject, samples: readonly Sample[]): Node {
+function showAnswers({ columns, written }: Subject, samples: readonly Sample[]): Node {
   const examples = samples.map(({ name, status, parameters, body, expected = {}, answer: value = null }) => {
     const isChanged = (column: Column) =>
       column.name in expected && !isDeepStrictEqual(expected[column.name], (value as Node | null)?.[column.name]);
     const isNew = (column: Column) => status === 201 && !written.includes(column);
     /** What is computed from the fields alone is the same each time. */
-    const isFixed = ({ expression }: Column) =>
-      expression !== null && !table.columns.some((one) => one.isGenerated && isIn(one, expression));
+    const isFixed = ({ sources }: Column) => sources?.every((source) => written.some(({ name }) => name === source));
     const generated = columns.filter((one) => (isNew(one) || isChanged(one)) && !isFixed(one));
     const request = { store: 'demo', path: 'id' in parameters ? parameters : undefined, body };
     const example = {
@@ -338,15 +337,15 @@ function toSchema(
   required: readonly Column[],
   isSent = false,
 ): Node {
-  const toProperty = ({ name, schema, isNullable, expression, reference, comment }: Column) => {
+  const toProperty = ({ name, schema, isNullable, sources, reference, comment }: Column) => {
     const { minLength, pattern, ...others } = schema;
     const own = forVersion(isSent ? schema : others, openapi);
-    const checks = [...table.otherChecks, table.overflow].filter((check) => check.columns.includes(name));
+    const checks = table.otherChecks.filter((check) => check.columns.includes(name));
     const rules = [...(reference ? ['the id of a record of the tenant'] : []), ...checks.map(({ text }) => text)];
     const property = {
       description: comment ?? undefined,
       ...(isNullable ? allowNull(own, openapi) : own),
-      readOnly: expression !== null || undefined,
+      readOnly: sources !== null || undefined,
       'x-rule': isSent && rules.length > 0 ? rules.join(', ') : undefined,
     };
     return [name, property];

@@ -63,7 +63,7 @@ describe.each(operations)('$id', ({ id, method, operation }) => {
 
     expect(answer.status).toBe(status);
     // Of what the server makes the form is checked, by the document's schema in `call`.
-    const made = Object.fromEntries(generated.map((name) => [name, (answer.body as Record<string, unknown>)[name]]));
+    const made = Object.fromEntries(generated.map((name) => [name, expect.anything()]));
     expect(answer.body).toEqual(generated.length > 0 ? { ...(value as object), ...made } : value);
   });
 

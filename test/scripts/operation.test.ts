@@ -121,6 +121,17 @@ ${createTable(
   media numeric(3, 1) check (media > 1.5 and media <= 9.5),
   unique (tenant_id, cnpj)`,
 )}
+${createTable(
+  'tampas',
+  `
+  quantidade integer not null,
+  text varchar(9),
+  preco numeric(6, 2) not null,
+  codigo text generated always as ('text' || (quantidade)::text) stored check (char_length(codigo) <= 20),
+  total numeric(8, 2) generated always as (quantidade * preco) stored check (total > 0),
+  media numeric(8, 2) generated always as (preco / 2) stored check (media < 5000),
+  dobro bigint generated always as (quantidade::bigint * 2) stored`,
+)}
 `;
 const CODE_ROWS = `
 insert into private.cadastros (tenant_id, id, uf, cpf)
@@ -402,7 +413,7 @@ describe('what it writes', () => {
   test('says what a check says that no schema can', async () => {
     const refusal = { status: 422, body: { error: { fim: ['must satisfy fim > inicio'] } } };
     const computed = {
-      vagas: ['must satisfy duracao between -2147483648 and 400 and rendimento between -99.99 and 99.99'],
+      vagas: ['must satisfy duracao between -2147483648 and 2147483647 and rendimento between -99.99 and 99.99'],
     };
     expect(await send('POST', '/rolhas', { ...LESSON, preco: 100_000 })).toMatchObject({
       status: 422,
@@ -454,6 +465,17 @@ describe('what it writes', () => {
     expect(output).toContain('cpf: { type: string, maxLength: 11 }');
     // A column of a domain that is not null.
     expect(output).toContain('situacao: { type: string, maxLength: 10 }');
+  });
+
+  test('says the bounds of the types of computed numbers, and what they are computed from', async () => {
+    const { otherChecks } = await readTable(db, 'tampas');
+    expect(otherChecks.map(({ columns, text }) => [columns.toSorted().join(), text]).sort()).toEqual([
+      ['codigo,quantidade', 'char_length(codigo) <= 20'],
+      ['media,preco', 'media < 5000'],
+      ['media,preco', 'media between -999999.99 and 999999.99'],
+      ['preco,quantidade,total', 'total > 0'],
+      ['preco,quantidade,total', 'total between -999999.99 and 999999.99'],
+    ]);
   });
 
   const WRITTEN: Readonly<Record<string, readonly [operation: string, ...texts: string[]]>> = {
@@ -731,7 +753,7 @@ describe('a run that writes nothing', () => {
     ],
     [
       'create prazos',
-      'criarPrazo would answer its example created with 422, and not 201: {"fim":["must satisfy fim > inicio"]}; the default of inicio is the time of the call, and the other values are those of the first row of private.prazos in supabase/seed.sql: give that row values that satisfy the check at any time\n',
+      'criarPrazo would answer its example created with 422, and not 201: {"fim":["must satisfy fim > inicio"]}; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one\n',
     ],
     [
       'create apelidos',
