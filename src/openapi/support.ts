@@ -51,17 +51,8 @@ const PLACES = ['query', 'path', 'header'];
 const isText = (value: unknown) => typeof value === 'string';
 const isBoolean = (value: unknown) => typeof value === 'boolean';
 
-/** The gateway's own extensions, with the form of their values. The readers of those without a form check them. */
-const EXTENSIONS: readonly (readonly [
-  Kind,
-  names: readonly string[],
-  form?: string,
-  isValid?: (value: unknown) => boolean,
-])[] = [
-  ['document', ['x-translations']],
-  ['operation', ['x-rpc']],
-  ['response', ['x-conflicts']],
-  ['securityScheme', ['x-rpc-used']],
+/** The gateway's own extensions, with the form of their values. operations.ts checks those that name functions and constraints. */
+const EXTENSIONS: readonly (readonly [Kind, names: readonly string[], form: string, (value: unknown) => boolean])[] = [
   ['operation', ['x-read-only'], 'true or false', isBoolean],
   ['schema', ['x-never-null'], 'true or false', isBoolean],
   ['schema', KEYWORDS.map((name) => `x-${name}-message`), 'a text', isText],
@@ -69,6 +60,14 @@ const EXTENSIONS: readonly (readonly [
   ['example', ['x-request'], 'an object', isJsonObject],
   ['example', ['x-generated'], 'a list of names', (value) => Array.isArray(value) && value.every(isText)],
   ['parameter', ['x-filter'], 'an object', isJsonObject],
+];
+/** Extensions of the gateway whose misspelt names no other tool has. Short keywords are like languages, as in x-en-message. */
+const DISTINCT: readonly (readonly [Kind, ...names: string[]])[] = [
+  ['document', 'x-translations'],
+  ['operation', 'x-read-only'],
+  ['response', 'x-conflicts'],
+  ['securityScheme', 'x-rpc-used'],
+  ['schema', 'x-never-null', ...KEYWORDS.filter((name) => /^\w{7,}$/.test(name)).map((name) => `x-${name}-message`)],
 ];
 
 const RULES: readonly Rule[] = [
@@ -113,7 +112,7 @@ const RULES: readonly Rule[] = [
         : [['discriminator', 'discriminator must have a propertyName']],
   ],
   ...EXTENSIONS.map(
-    ([kind, names, form = '', isValid = () => true]): Rule => [
+    ([kind, names, form, isValid]): Rule => [
       kind,
       'an extension of another form',
       (node) => {
@@ -124,7 +123,7 @@ const RULES: readonly Rule[] = [
       },
     ],
   ),
-  ...EXTENSIONS.map(([kind, names]): Rule => [kind, 'a misspelt extension', (node) => findMisspelt(node, names)]),
+  ...DISTINCT.map(([kind, ...names]): Rule => [kind, 'a misspelt extension', (node) => findMisspelt(node, names)]),
 ];
 
 /** Such a schema can be neither validated nor read. */
@@ -248,13 +247,12 @@ function findBeside(node: Node): Fault[] {
   return beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
 }
 
-/** An unknown extension may be that of another tool. Short keywords are like the names of many others, such as x-pt-message. */
+/** An unknown extension may be that of another tool. */
 function findMisspelt(node: Node, names: readonly string[]): Fault[] {
   const unknown = Object.keys(node).filter((name) => name.startsWith('x-') && !names.includes(name));
   return unknown.flatMap((name): Fault[] => {
-    const known = names.map((one) => one.slice('x-'.length)).filter((one) => !/^.{1,3}-message$/.test(one));
-    const near = findNear(name.slice('x-'.length), known);
-    return near === undefined ? [] : [[name, name, `x-${near}`]];
+    const near = findNear(name, names);
+    return near === undefined ? [] : [[name, name, near]];
   });
 }
 

@@ -290,8 +290,10 @@ test.each<[place: string, yaml: string, message?: string]>([
   [
     PET,
     `{ x-examples: [], x-internal: true, x-nullable: true, x-go-type: a, x-enum-varnames: [], x-ms-enum: {}, x-order: 1,
-      x-min: 1, x-pt-message: Oi, x-de-message: Hallo, x-log-message: a, x-role: a, x-request: a, x-tags: [], x-faker: a }`,
+      x-min: 1, ${'pt de en es th one any all ref'.split(' ').map((name) => `x-${name}-message: a`)}, x-log-message: a, x-role: a, x-request: a, x-tags: [], x-faker: a }`,
   ],
+  ['components securitySchemes apiKey x-examples', '[]'],
+  ['components examples a', '{ value: {}, x-requests: [] }'],
   [`${GET} x-readme`, '{ code-samples: [] }'],
   ['x-tagGroups', '[]'],
   ['components securitySchemes apiKey x-example', '1', 'x-example must be a text'],
