@@ -51,18 +51,18 @@ export async function findDemo(
   return undefined;
 }
 
-/** The calls of example reads, then of each read without inputs: a document needs no examples to serve the demo data. */
+/** The calls of example reads, then of each read that needs no input: a document needs no examples to serve the demo data. */
 async function* listReads(document: CompiledDocument): AsyncGenerator<Demo & { readonly call: Call }> {
-  for (const { request, status } of readExamples(document.source)) {
-    if (request.method !== 'GET' || status !== 200) continue;
+  const examples = readExamples(document.source).filter(
+    ({ request, status }) => request.method === 'GET' && status === 200,
+  );
+  const reads = [...document.operations.values()].flatMap(({ source, path, key: { name } }) => {
+    const key = findKeyScheme(document.source, source.security)?.['x-example'];
+    if (source.method !== 'get' || key === undefined || path.includes('{')) return [];
+    return [{ method: 'GET', target: path, headers: { [name]: key } }];
+  });
+  for (const request of [...examples.map(({ request }) => request), ...reads]) {
     const received = await receiveExample(document, request);
     if (received) yield { ...request, key: received.key, call: toCall(received.operation, received.request) };
-  }
-  for (const { source, path, key: header, inputs, ...operation } of document.operations.values()) {
-    const key = findKeyScheme(document.source, source.security)?.['x-example'];
-    if (source.method !== 'get' || key === undefined) continue;
-    const args = inputs.map(({ argument, default: value = null }) => [argument, value]);
-    const call = { ...operation, args: { ...Object.fromEntries(args), [header.argument]: key } };
-    yield { key, target: path, headers: { [header.name]: key }, call };
   }
 }

@@ -59,19 +59,19 @@ test('takes null as an argument', async () => {
   expect(jsonOf(await store.call(listCall({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
 });
 
-test('is known to have the demo data by a read that needs an input and has no example', async () => {
-  const parameters = [{ name: 'size', in: 'path', required: true, schema: { type: 'integer' } }];
-  const schema = { type: 'object', properties: { texto: { type: 'string' } } };
+test('is known to have the demo data by a read that needs no input and has no example', async () => {
+  const parameters = [{ name: 'limit', in: 'query', schema: { type: 'integer' } }];
+  const schema = { type: 'array', items: { type: 'object', properties: { nome: { type: 'string' } } } };
   const responses = { 200: { description: 'Done', content: { 'application/json': { schema } } } };
   const find = (key: string) => {
     const scheme = { type: 'apiKey', in: 'header', name: 'X-Api-Key', 'x-example': key };
-    const document = documentOf({ 'x-rpc': 'linha', parameters, responses }, '/linhas/{size}', 'get');
+    const document = documentOf({ 'x-rpc': 'listar_treinos', parameters, responses }, '/linhas', 'get');
     const components = { ...document.components, securitySchemes: { apiKey: scheme } };
     return compile({ ...document, components } as never).then((compiled) => findDemo(compiled, store));
   };
-  expect(await find(KEYS.aurora)).toEqual({
+  expect(await find(KEYS.aurora)).toMatchObject({
     key: KEYS.aurora,
-    target: '/linhas/{size}',
+    target: '/linhas',
     headers: { 'X-Api-Key': KEYS.aurora },
   });
   expect(await find('wms_demo_ninguem')).toBeUndefined();
