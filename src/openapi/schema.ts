@@ -239,19 +239,19 @@ export function toType(types: readonly string[]): Pick<Schema, 'type' | 'nullabl
   return { ...(type === undefined ? {} : { type }), ...(types.includes('null') ? { nullable: true } : {}) };
 }
 
-/**
- * The values that each choice itself allows for the property of a discriminator, required or not; none for a choice that shares them:
- * a schema that all choices extend may list the values of all. One value alone is that of its choice.
- */
+/** The values that a choice allows for the property of a discriminator, required or not. */
+const readAllowed = (choice: Schema, name: string) => readTags({ ...choice, type: 'object', required: [name] }, name);
+
+/** Those that each choice alone allows: a schema that all choices extend may list the values of all. */
 export function readOwnTags(choices: readonly Schema[], name: string): readonly (readonly unknown[])[] {
-  const all = choices.map((choice) => readTags({ ...choice, type: 'object', required: [name] }, name));
+  const all = choices.map((choice) => readAllowed(choice, name));
   const isShared = (value: unknown) => all.filter((values) => values.includes(value)).length > 1;
-  return all.map((values) => (values.length > 1 && values.some(isShared) ? [] : values));
+  return all.map((values) => values.filter((value) => !isShared(value)));
 }
 
 /**
  * Requires the discriminator's property in each choice, with the values that stand for it (OpenAPI, "Discriminator Object"): its own,
- * those of the mapping, or its name.
+ * those of the mapping, or its name, as far as it allows them. Schemas without a name are not considered.
  */
 function tagChoices(schema: Source, { discriminator, ...source }: Source): void {
   const { propertyName: name, mapping = {} } = (discriminator ?? {}) as { propertyName?: unknown; mapping?: object };
@@ -265,12 +265,15 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
       const { $ref } = parts[index] ?? {};
       const property = readProperties(choice).properties[name] ?? {};
       const isHidden = isResponseOnly(property) || isRequestOnly(property);
-      const own = ownTags[index] ?? [];
-      const isTagged = own.length > 0 && readTags(choice, name).length > 0;
+      if (typeof $ref !== 'string' || isHidden) return choice;
+      const allowed = readAllowed(choice, name);
       const byMapping = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
-      const byName = typeof $ref === 'string' ? [readReference($ref).at(-1)] : [];
-      const values = [own, byMapping, byName].find((list) => list.length > 0);
-      return values && !isHidden && !isTagged ? { allOf: [choice, toTagged(name, values)] } : choice;
+      const lists = [byMapping, [readReference($ref).at(-1)]].map((list) =>
+        allowed.length > 0 ? list.filter((value) => allowed.includes(value)) : list,
+      );
+      const values = [ownTags[index] ?? [], ...lists, allowed].find((list) => list.length > 0) ?? [];
+      const isTagged = readTags(choice, name).length === values.length;
+      return isTagged ? choice : { allOf: [choice, toTagged(name, values)] };
     });
   }
 }
