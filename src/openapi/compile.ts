@@ -119,17 +119,7 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
     ...parametersOf(operation).map(({ schema = {} }) => schema),
     ...(operation.body ? [operation.body.schema] : []),
   ]);
-  const { schemas, definitions } = writeSchemas(roots, SHARED);
-  ajv.addSchema({ $id: SHARED, $defs: definitions });
-  try {
-    // Compile each definition once; Ajv would compile it for each operation, and those within it recursively.
-    for (const name of Object.keys(definitions)) ajv.getSchema(`${SHARED}#/$defs/${name}`);
-  } catch (error) {
-    if (!(error instanceof RangeError)) throw error;
-    const text = 'too many schemas refer to each other in a ring: leave one of these references out';
-    throw new DocumentError([{ text, place: ['components', 'schemas'] }]);
-  }
-  const written = schemas.values();
+  const written = writeShared(roots, ajv).values();
   const next = () => written.next().value as Schema;
   return operations.map((operation) => {
     const { source, body } = operation;
@@ -142,6 +132,21 @@ function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOper
     const requestBody = { required: body.isRequired, content: { 'application/json': { schema: next() as never } } };
     return { ...source, parameters, requestBody };
   });
+}
+
+/** Writes schemas, and compiles what they share. Throws DocumentError if Ajv's recursion would exceed the stack. */
+function writeShared(roots: readonly Schema[], ajv: Ajv): readonly object[] {
+  try {
+    const { schemas, definitions } = writeSchemas(roots, SHARED);
+    ajv.addSchema({ $id: SHARED, $defs: definitions });
+    // Compile each definition once; Ajv would compile it for each operation, and those within it recursively.
+    for (const name of Object.keys(definitions)) ajv.getSchema(`${SHARED}#/$defs/${name}`);
+    return schemas;
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    const text = 'schemas are nested too deeply, or refer to each other in too long a ring: leave one of these out';
+    throw new DocumentError([{ text, place: ['components', 'schemas'] }]);
+  }
 }
 
 /** Compiles a schema, which may contain itself: Ajv alone would recurse without end. */

@@ -152,8 +152,8 @@ export function readOperations(
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
   for (const readSource of written) {
     try {
-      const reader = new OperationReader(readSource(), document, allows, findDoubling);
-      const operation = reader.read();
+      const reader = new OperationReader(readSource(), document, allows);
+      const operation = reader.read(findDoubling);
       if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
       result.set(operation.id, operation);
       readers.push(reader);
@@ -248,22 +248,15 @@ class OperationReader {
   readonly #source: DocumentOperation & Extended;
   readonly #document: OpenAPIV3.Document;
   readonly #allows: Allows;
-  readonly #findDoubling: ReturnType<typeof createFindDoubling>;
   #operation: Operation | undefined;
 
-  constructor(
-    source: DocumentOperation,
-    document: OpenAPIV3.Document,
-    allows: Allows,
-    findDoubling: ReturnType<typeof createFindDoubling>,
-  ) {
+  constructor(source: DocumentOperation, document: OpenAPIV3.Document, allows: Allows) {
     this.#source = source;
     this.#document = document;
     this.#allows = allows;
-    this.#findDoubling = findDoubling;
   }
 
-  read(): Operation {
+  read(findDoubling: ReturnType<typeof createFindDoubling>): Operation {
     const source = this.#source;
     const rpc = source['x-rpc'];
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
@@ -272,7 +265,7 @@ class OperationReader {
     }
     this.#checkName('x-rpc', String(rpc), ['x-rpc']);
     if (!source.operationId) this.mistake('no operationId', []);
-    const body = this.#readBody();
+    const body = this.#readBody(findDoubling);
     const key = this.#readKey();
     const operation: Operation = {
       id: source.operationId ?? '',
@@ -477,7 +470,7 @@ class OperationReader {
     ];
   }
 
-  #readBody(): Body | undefined {
+  #readBody(findDoubling: ReturnType<typeof createFindDoubling>): Body | undefined {
     const { method } = this.#source;
     const source = this.#source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
     if (!source) return undefined;
@@ -488,7 +481,7 @@ class OperationReader {
     this.#checkContent(source.content, 'the body', place);
     if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
     const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
-    const doubled = this.#findDoubling(schema);
+    const doubled = findDoubling(schema);
     if (doubled !== undefined) this.mistake('a schema twice within itself', [...place, JSON_TYPE, 'schema'], doubled);
     const fields = readFields(schema);
     for (const { argument } of fields ?? [{ argument: 'the body' }]) {
