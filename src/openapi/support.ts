@@ -61,7 +61,7 @@ const EXTENSIONS: readonly (readonly [Kind, names: readonly string[], form: stri
   ['example', ['x-generated'], 'a list of names', (value) => Array.isArray(value) && value.every(isText)],
   ['parameter', ['x-filter'], 'an object', isJsonObject],
 ];
-/** Extensions of the gateway whose misspelt names no other tool has. Short keywords are like languages, as in x-en-message. */
+/** Those that other tools have no similar names for. Short keywords are like languages, as in x-en-message. */
 const DISTINCT: readonly (readonly [Kind, ...names: string[]])[] = [
   ['document', 'x-translations'],
   ['operation', 'x-read-only'],
