@@ -85,7 +85,8 @@ declare
 begin
   perform private.require_student(p_tenant_id, p_aluno_id);
   for v_table in
-    select t.name, c.relname::text as resource, t.condition from private.student_rows() t join pg_class c on c.oid = t.name
+    select t.name, (select c.relname::text from pg_class c where c.oid = t.name) as resource, t.condition
+      from private.student_rows() t
   loop
     execute format(
       'select coalesce(jsonb_agg(to_jsonb(r.*) - ''tenant_id''), ''[]'') from %s r where r.tenant_id = $1 and (%s)',
@@ -137,7 +138,9 @@ begin
   values (p_tenant_id, p_aluno_id, v_now)
   on conflict (tenant, student) do update set erased_at = excluded.erased_at;
   for v_table in
-    select t.name, c.relname::text as resource, t.condition from private.student_rows() t join pg_class c on c.oid = t.name
+    -- A join could change the order, in which rows come before those that they refer to.
+    select t.name, (select c.relname::text from pg_class c where c.oid = t.name) as resource, t.condition
+      from private.student_rows() t
   loop
     execute format(
       'select array_agg(r.row ->> ''id'') filter (where r.row ->> ''id'' is not null)
