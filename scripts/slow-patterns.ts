@@ -15,13 +15,18 @@ type Context = {
 /** Why a text may take long to compare; undefined if the time grows with its length, or the pattern is no regular expression. */
 function findSlowness(pattern: string): string | undefined {
   const found = tryToAnalyse(pattern);
-  const doubling = found.find(({ exponential }) => exponential);
+  const doubling = [...found, ...tryToAnalyse(toEndless(pattern))].find(({ exponential }) => exponential);
   const [first = doubling] = found;
   if (!first) return undefined;
   const example = JSON.stringify((doubling ?? first).character.pick);
   return doubling
     ? `the time doubles with each ${example}: let no part that repeats have a part that repeats`
     : `many ${example} take more than linear time: let no two parts that repeat match the same text`;
+}
+
+/** The pattern with `{1,}` for `{1,20}`, up to which the time doubles too. `{0,1}` repeats nothing. */
+function toEndless(pattern: string): string {
+  return pattern.replace(/\{(\d+),(?!1\})\d+\}/g, '{$1,}');
 }
 
 function tryToAnalyse(pattern: string) {

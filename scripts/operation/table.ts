@@ -64,6 +64,8 @@ export type Key = { readonly name: string; readonly columns: readonly string[]; 
 type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
   /** The type modifier: a length, or precision and scale. */
   readonly modifier: number;
+  /** Whether its values come from a sequence. */
+  readonly isCounted: boolean;
   readonly labels: readonly string[] | null;
 };
 type ForeignKey = Key & Reference & { readonly targets: readonly string[] };
@@ -106,7 +108,8 @@ select json_build_object(
              'modifier', case when y.typbasetype = 0 then a.atttypmod else y.typtypmod end,
              'isNullable', not (a.attnotnull or y.typnotnull), 'comment', col_description(t.oid, a.attnum),
              'default', case when a.attgenerated = '' then coalesce(pg_get_expr(d.adbin, d.adrelid), y.typdefault) end,
-             'isGenerated', a.attidentity <> '' or a.attgenerated <> '',
+             'isGenerated', a.attgenerated <> '',
+             'isCounted', a.attidentity <> '' or coalesce(pg_get_expr(d.adbin, d.adrelid) like '%nextval(%', false),
              'sources', case when a.attgenerated <> '' then array(
                select s.attname from pg_depend p join pg_attribute s on s.attrelid = p.refobjid and s.attnum = p.refobjsubid
                 where p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and s.attrelid = t.oid and s.attnum <> a.attnum) end,
@@ -197,20 +200,25 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
     return { check, ...readCheck(check, base) };
   });
-  const all = catalog.columns.filter((column) => column.name !== 'tenant_id');
-  const columns = all.map((column) => {
-    const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
-    const reference = catalog.references.find((one) => one.columns.includes(column.name));
-    if (reference && reference.targets.join() !== 'tenant_id,id') {
-      throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
-    }
-    return {
-      ...column,
-      schema: toSchema(column, meet(rules)),
-      isGenerated: column.isGenerated || /[a-z]/i.test((column.default ?? '').replace(CONSTANT, '')),
-      ...(reference ? { reference } : {}),
-    };
-  });
+  // A sequence counts the records of all tenants: its numbers would tell how many the others create.
+  const counted = catalog.columns.filter(({ isCounted }) => isCounted).map((column) => column.name);
+  const isOpen = (column: CatalogColumn) =>
+    [column.name, ...(column.sources ?? [])].every((one) => !counted.includes(one));
+  const columns = catalog.columns
+    .filter((column) => column.name !== 'tenant_id' && isOpen(column))
+    .map((column) => {
+      const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
+      const reference = catalog.references.find((one) => one.columns.includes(column.name));
+      if (reference && reference.targets.join() !== 'tenant_id,id') {
+        throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
+      }
+      return {
+        ...column,
+        schema: toSchema(column, meet(rules)),
+        isGenerated: column.isGenerated || /[a-z]/i.test((column.default ?? '').replace(CONSTANT, '')),
+        ...(reference ? { reference } : {}),
+      };
+    });
   const overflows = columns.flatMap((column) => {
     const { minimum, maximum } = toSchema(column, {});
     // The schema of a bigint is narrower than the type.

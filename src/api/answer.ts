@@ -5,7 +5,7 @@ import { EXPRESSIONS, fillTemplate } from '../openapi/path.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import { writeItems } from '../openapi/styles.ts';
 import type { Json, JsonObject, Rows } from '../store/store.ts';
-import type { ApiRequest } from './request.ts';
+import { type ApiRequest, findStringEnd } from './request.ts';
 
 /** A successful answer. */
 export type Success = {
@@ -37,35 +37,41 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
 }
 
 /**
- * Matches a bracket, or a string with the comma before it and, if it is a name, a null after it. In JSON every string ends. A
- * pattern that repeats for each letter would overflow the stack at 5 MB.
- */
-const TOKEN = /(,?)("(?:[^"\\]+|\\.)*")(\s*:\s*null)?|[[\]{}]/g;
-
-/**
  * Omits optional properties that are null from the records in a JSON text: a property that is not nullable is absent instead.
  * Works on the text, because parsing would round numbers and take longer.
  */
 export function leaveOutNulls(json: string, { returns, optional }: Pick<Operation, 'returns' | 'optional'>): string {
   const depth = returns === 'rows' ? 2 : 1;
   const names = optional.map((name) => JSON.stringify(name));
+  const isLeftOut = (property: string) =>
+    property.trimEnd().endsWith('null') && names.includes(property.slice(0, property.lastIndexOf(':')).trim());
+  let written = '';
   let level = 0;
-  let isFirst = false;
-  return json.replace(
-    TOKEN,
-    (whole, comma: string | undefined, text: string | undefined, isNull: string | undefined) => {
-      if (text === undefined) {
-        level += whole === '{' || whole === '[' ? 1 : -1;
-        if (whole === '{' && level === depth) isFirst = true;
-        return whole;
+  /** Where the rest begins that is not written yet: in a record, a property. */
+  let begin = 0;
+  let isFirst = true;
+  for (let at = 0; at < json.length; at += 1) {
+    const sign = json[at];
+    const isEnd = sign === '}' || sign === ']';
+    if (sign === '"') at = findStringEnd(json, at);
+    else if (level === depth && (sign === ',' || isEnd)) {
+      const property = json.slice(begin, at);
+      if (!isLeftOut(property)) {
+        written += isFirst ? property : `,${property}`;
+        isFirst = false;
       }
-      if (level !== depth) return whole;
-      if (isNull !== undefined && names.includes(text)) return '';
-      const rest = isFirst && comma ? whole.slice(1) : whole;
-      isFirst = false;
-      return rest;
-    },
-  );
+      begin = sign === ',' ? at + 1 : at;
+    }
+    if (isEnd) level -= 1;
+    else if (sign === '{' || sign === '[') {
+      level += 1;
+      if (level !== depth) continue;
+      written += json.slice(begin, at + 1);
+      begin = at + 1;
+      isFirst = true;
+    }
+  }
+  return written + json.slice(begin);
 }
 
 /**

@@ -349,7 +349,7 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
 }
 
 /** Returns the index of a string's closing quote. The text must be valid JSON. */
-function findStringEnd(text: string, begin: number): number {
+export function findStringEnd(text: string, begin: number): number {
   let at = begin + 1;
   while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
   return at;
@@ -372,8 +372,8 @@ export function findProblem(value: Json): Message | undefined {
   return undefined;
 }
 
-/** The largest exponent to write out; Postgres reads numbers with larger ones. */
-const MAX_DIGITS = 1_000;
+/** The largest exponent to write out: no integer of Postgres has more digits, and a body must not grow. */
+const MAX_DIGITS = 20;
 
 /** Writes a JSON number without exponent and without zeros at the end of a fraction: Postgres reads no integer from 7.0 or 1e2. */
 export function toPlainNumber(text: string): string {
