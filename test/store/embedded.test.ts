@@ -132,6 +132,8 @@ describe('a folder', () => {
     const dataDir = newStore();
     const lines = [process.pid, join(dataDir, 'database'), 0, 5432, join(dataDir, 'socket'), '', '', 'ready'];
     writeFileSync(join(dataDir, 'database/postmaster.pid'), lines.join('\n'));
+    mkdirSync(join(dataDir, 'socket'), { recursive: true });
+    writeFileSync(join(dataDir, 'socket/.s.PGSQL.5432.lock'), lines.join('\n'));
     const server = await open(dataDir);
     expect(await readIds(dataDir, '')).toHaveLength(255);
     await server.close();
@@ -324,31 +326,38 @@ describe('a gateway', () => {
   });
 
   test.each([
-    ['SIGKILL', 'Killed'],
-    ['SIGTERM', 'exit code 0'],
-  ] as const)('starts a server again that was ended by %s, and loses nothing acknowledged', async (signal, reason) => {
-    const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
-    // Postgres logs its end with several lines.
-    const sleeping = runSql(toUrl(dataDir, 'postgres'), 'do $$ begin perform pg_sleep(600); end $$').catch(() => {});
-    await waitFor(async () => {
-      const sql = `select from pg_stat_activity where wait_event = 'PgSleep'`;
-      expect(await runSql(toUrl(dataDir, 'postgres'), sql)).toHaveLength(1);
-    });
-    const clients = await underLoad(clientsOf(gateway, 'repeated'), async () => {
-      process.kill(server, signal);
+    ['SIGKILL', 'Killed', undefined],
+    ['SIGKILL', 'Killed', 'SIGSTOP'],
+    ['SIGTERM', 'exit code 0', undefined],
+  ] as const)(
+    'starts a server again that was ended by %s, and loses nothing acknowledged',
+    async (signal, reason, stop) => {
+      const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
+      // Postgres logs its end with several lines.
+      const sleeping = runSql(toUrl(dataDir, 'postgres'), 'do $$ begin perform pg_sleep(600); end $$').catch(() => {});
       await waitFor(async () => {
-        expect(pidOf(dataDir)).not.toBe(server);
-        expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
+        const sql = `select pid from pg_stat_activity where wait_event = 'PgSleep'`;
+        const [{ pid } = { pid: 0 }] = (await runSql(toUrl(dataDir, 'postgres'), sql)) as { pid: number }[];
+        expect(pid).toBeGreaterThan(0);
+        // It does not notice that the server has ended, and keeps its memory and its output.
+        if (stop) process.kill(pid, stop);
       });
-    });
-    await sleeping;
-    await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
-    expect(clients.flatMap(({ failures }) => failures.filter(({ status }) => status !== 502))).toEqual([]);
-    for (const client of clients.filter(({ options }) => options.creates === 'repeated')) {
-      expect(await client.repeat()).toEqual(new Set([201]));
-    }
-    expect(await findMistakes(clients)).toEqual([]);
-  });
+      const clients = await underLoad(clientsOf(gateway, 'repeated'), async () => {
+        process.kill(server, signal);
+        await waitFor(async () => {
+          expect(pidOf(dataDir)).not.toBe(server);
+          expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
+        });
+      });
+      await sleeping;
+      await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
+      expect(clients.flatMap(({ failures }) => failures.filter(({ status }) => status !== 502))).toEqual([]);
+      for (const client of clients.filter(({ options }) => options.creates === 'repeated')) {
+        expect(await client.repeat()).toEqual(new Set([201]));
+      }
+      expect(await findMistakes(clients)).toEqual([]);
+    },
+  );
 
   test('that is killed takes the server with it, and loses nothing; the next one adds no demo data', async () => {
     const server = pidOf(dataDir);

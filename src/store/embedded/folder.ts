@@ -78,7 +78,9 @@ export function lockFolder(folder: string): () => void {
     sqlite = new DatabaseSync(lock);
     sqlite.exec('begin exclusive');
     fs.writeFileSync(holder, JSON.stringify({ pid: process.pid, host: hostname(), since: new Date().toISOString() }));
-    fs.mkdirSync(socketFolder, { recursive: true, mode: 0o700 });
+    // The lock file of a killed server's socket names a process, whose id another one may have now.
+    fs.rmSync(socketFolder, { recursive: true, force: true });
+    fs.mkdirSync(socketFolder, { mode: 0o700 });
     if (fs.existsSync(old) && !fs.existsSync(database)) fs.renameSync(old, database);
     // What an interrupted restore has left has personal data.
     for (const path of [complete, old]) fs.rmSync(path, { recursive: true, force: true });

@@ -1,7 +1,7 @@
 // A Postgres as a child process: creates the data folder, starts, restarts and stops the server.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
@@ -51,11 +51,12 @@ const LOG_LENGTH = 10_000;
 /**
  * Runs a program until standard input ends: the kernel closes that with the gateway, however it ends. Ignores the signals of a
  * terminal or a service manager, because the server has to outlive the requests, and SIGPIPE, because nobody may read its errors
- * any more. $1 is a folder to remove.
+ * any more. No core, which has personal data and takes a full disk's last space. $1 is a folder to remove.
  */
 const KEEPER = `
 trap '' HUP INT TERM PIPE
 temporary=$1; shift
+ulimit -c 0
 exec 3<&0
 "$@" </dev/null 3<&- & program=$!
 { read -r _ <&3; kill -INT "$program"; } & reader=$!
@@ -137,8 +138,8 @@ async function start(options: ServerOptions, stopping: AbortSignal): Promise<Run
       if (performance.now() > until) kill(readPid(folder), 'SIGKILL');
       await delay(POLL_MS);
     }
-    // The processes of a killed server hold its shared memory for a moment.
-    if (!/pre-existing shared memory block/.test(run.log)) throw toError(run);
+    // Where endOther finds only the postmaster, others may hold the shared memory of a killed one for a moment.
+    if (!/pre-existing shared memory block/.test(run.log) || performance.now() > until) throw toError(run);
   }
 }
 
@@ -167,11 +168,18 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
     resolve();
   };
   child.stderr?.setEncoding('utf8').on('data', write);
+  let ending = Promise.resolve();
   child.stdin?.on('error', () => {});
-  child.on('close', end).on('error', ({ message }) => {
-    write(`FATAL: ${message}`);
-    end();
+  // Every process of the server holds the output, which is closed after the last of them.
+  child.on('exit', () => {
+    ending = endOther(folder);
   });
+  child
+    .on('close', () => ending.then(end))
+    .on('error', ({ message }) => {
+      write(`FATAL: ${message}`);
+      end();
+    });
   if (stopping?.aborted) stop();
   stopping?.addEventListener('abort', stop);
   return run;
@@ -205,26 +213,39 @@ const readPid = (folder: string): number | undefined => Number(readPidFile(folde
 const isReady = (folder: string): boolean => /^(ready|standby)/.test(readPidFile(folder)[7] ?? '');
 
 /**
- * Ends the server that postmaster.pid names, and removes that file: Postgres would take any process with that id, such as one in
- * a restarted container, for a running server.
+ * Ends the processes of a server, and removes postmaster.pid: Postgres would take any process with that id, such as one in a
+ * restarted container, for a running server.
  */
 async function endOther(folder: string): Promise<void> {
-  const pid = readPid(folder);
+  const postmaster = readPid(folder);
   const until = performance.now() + STOP_MS;
-  if (isServerOf(pid, folder)) kill(pid, 'SIGINT');
-  while (isServerOf(pid, folder)) {
-    if (performance.now() > until) kill(pid, 'SIGKILL');
+  if (findProcesses(folder).includes(postmaster)) kill(postmaster, 'SIGINT');
+  for (let left = findProcesses(folder); left.length > 0; left = findProcesses(folder)) {
+    // Without their postmaster the others may wait for each other for ever.
+    if (!left.includes(postmaster) || performance.now() > until) for (const pid of left) kill(pid, 'SIGKILL');
     await delay(POLL_MS);
   }
   rmSync(join(folder, 'postmaster.pid'), { force: true });
 }
 
-/** Whether a process is the server of a folder, which is its working directory. */
-function isServerOf(pid: number | undefined, folder: string): boolean {
-  if (pid === undefined) return false;
+/** The processes of a server, whose working directory is its folder; outside of Linux the postmaster alone. */
+function findProcesses(folder: string): (number | undefined)[] {
+  if (process.platform === 'linux') {
+    const isOfServer = (pid: string) => attempt(() => readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder));
+    return readdirSync('/proc')
+      .filter((name) => /^\d+$/.test(name) && isOfServer(name))
+      .map(Number);
+  }
+  const pid = readPid(folder);
+  const command = ['-o', 'command=', '-p', `${pid}`];
+  const isServer = attempt(() => execFileSync('ps', command, { encoding: 'utf8' }).includes(folder));
+  return pid !== undefined && isServer ? [pid] : [];
+}
+
+/** False for a process that has ended, or belongs to another user. */
+function attempt(inspect: () => boolean): boolean {
   try {
-    if (process.platform === 'linux') return readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder);
-    return execFileSync('ps', ['-o', 'command=', '-p', `${pid}`], { encoding: 'utf8' }).includes(folder);
+    return inspect();
   } catch {
     return false;
   }
