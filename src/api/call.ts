@@ -122,8 +122,11 @@ export function toDeclared(operation: Operation, failure: Failure): Failure {
 }
 
 /** Names fields after parameters of the request: the store knows only the arguments. */
-function toInputNames({ inputs }: Operation, fields: FieldErrors): FieldErrors {
-  const nameOf = (field: string) => inputs.find(({ argument }) => argument === field)?.name ?? field;
+function toInputNames({ inputs, body }: Operation, fields: FieldErrors): FieldErrors {
+  const nameOf = (field: string) => {
+    if (field === BODY_ARGUMENT && body && !body.fields) return 'body';
+    return inputs.find(({ argument }) => argument === field)?.name ?? field;
+  };
   return Object.fromEntries(Object.entries(fields).map(([field, list]) => [nameOf(field), list]));
 }
 

@@ -45,6 +45,7 @@ export const messages = {
     en: 'must not contain U+0000 or an unpaired surrogate',
     'pt-BR': 'Remova os caracteres inválidos (U+0000 ou surrogate sem par)',
   },
+  isTooLong: { en: 'must not contain a text of several MB here', 'pt-BR': 'Informe um texto menor que alguns MB' },
   isOutOfRange: {
     en: 'must not contain a number out of range',
     'pt-BR': 'Informe um número dentro do intervalo permitido',

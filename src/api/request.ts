@@ -285,7 +285,7 @@ function readJson(bytes: Uint8Array, hasJsonFields: boolean): Parsed {
 
 /** Parses JSON. Throws RequestFailed with `invalidJson`. */
 export function readJsonText(text: string, hasJsonFields: boolean): Parsed {
-  const value: Json = parse('invalidJson', () => JSON.parse(text));
+  const value: Json = parse('invalidJson', () => JSON.parse(text, LONG_FRACTION.test(text) ? keepFraction : undefined));
   return { value, text, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
 }
 
@@ -295,6 +295,17 @@ type Parsed = Inspection & { readonly value: Json; readonly text: string };
 
 /** Matches numbers that String(number) may not reproduce. */
 const LONG_NUMBER = /\d[.e]|\d{16}/i;
+
+/** Matches fractions that a double may round to an integer. */
+const LONG_FRACTION = /[\d.]{17}/;
+
+/** A number next to the integer to which a double rounds a fraction: Postgres reads no integer from its digits. */
+function keepFraction(_name: string, value: Json, { source = '' }: { readonly source?: string } = {}): Json {
+  if (!Number.isInteger(value)) return value;
+  const [whole = '', fraction] = toPlainNumber(source).split('.');
+  const isAbove = Math.abs(Number(whole)) === Math.abs(Number(value));
+  return fraction === undefined ? value : Number(value) * (1 + (isAbove ? Number.EPSILON : -Number.EPSILON));
+}
 
 const NUMBER = /-?\d[\d.]*(e[+-]?\d+)?/iy;
 
@@ -380,8 +391,8 @@ export function toPlainNumber(text: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
   const shift = Number(exponent);
-  if (whole === '' || Math.abs(shift) > MAX_DIGITS) return text;
   const point = whole.length + shift;
+  if (whole === '' || point < -MAX_DIGITS || point > whole.length + fraction.length + MAX_DIGITS) return text;
   const digits = `${'0'.repeat(Math.max(0, -point))}${whole}${fraction}`.padEnd(point, '0');
   const end = Math.max(0, point);
   // A regular expression would search for the end from each zero, in quadratic time.

@@ -1,7 +1,7 @@
 // Validates a request against its operation, and creates the error messages. Runs in browsers too, in the client's handlers
 // for msw.
 
-import type { ErrorObject } from 'ajv';
+import type { ErrorObject, ValidateFunction } from 'ajv';
 import { type FieldErrors, type Message, RequestFailed } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { ExampleRequest } from '../openapi/examples.ts';
@@ -71,8 +71,18 @@ export function validate(
     problems.set(page.after.name, [messages.isWithOffset]);
   }
   const parts = { path: params, query, header: headers, cookie: {}, requestBody };
-  const errors = (validators.get(id) ?? []).flatMap((isValid) => (isValid(parts) ? [] : (isValid.errors ?? [])));
+  const errors = (validators.get(id) ?? []).flatMap((isValid) => findErrors(isValid, parts));
   if (errors.length > 0 || problems.size > 0) fail(toFieldErrors(errors, problems, inputs));
+}
+
+function findErrors(isValid: ValidateFunction, parts: object): readonly ErrorObject[] {
+  try {
+    return isValid(parts) ? [] : (isValid.errors ?? []);
+  } catch (error) {
+    // A regular expression of a format or a pattern repeats for each letter of a text, until the stack ends.
+    if (error instanceof RangeError) return fail({ body: [messages.isTooLong] });
+    throw error;
+  }
 }
 
 function fail(fields: FieldErrors): never {

@@ -26,7 +26,10 @@ with recursive base as (
     join pg_type e on e.oid = i.base
    cross join lateral (select case when a.typcategory = 'A' then '[]' else '' end as suffix) l
 ), function as (
-  select * from pg_proc where pronamespace = 'public'::regnamespace and prokind = 'f'
+  -- A row type has columns. A single column of one is no column: Postgres answers with its columns.
+  select p.*, r.typrelid as row
+    from pg_proc p join base b on b.oid = p.prorettype join pg_type r on r.oid = b.base
+   where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
 ), argument as (
   select p.oid as function, a.name, case a.mode when 'v' then 'variadic ' else '' end || t.name as type, t.written, t.labels,
          coalesce(a.mode, 'i') as mode, a.n,
@@ -59,12 +62,11 @@ with recursive base as (
            as nullable
     from argument a
     join function p on p.oid = a.function
-   where a.mode in ('t', 'o', 'b')
+   where a.mode in ('t', 'o', 'b') and p.row = 0
   union all
   select p.oid, a.attname, t.written, t.labels, a.attnum, t.nullable and not a.attnotnull
     from function p
-    join pg_type r on r.oid = p.prorettype and r.typtype = 'c'
-    join pg_attribute a on a.attrelid = r.typrelid and a.attnum > 0 and not a.attisdropped
+    join pg_attribute a on p.row <> 0 and a.attrelid = p.row and a.attnum > 0 and not a.attisdropped
     join type t on t.oid = a.atttypid
 )
 select coalesce(json_agg(json_build_object(

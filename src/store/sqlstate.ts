@@ -27,8 +27,8 @@ export type PgError = {
 /** PostgREST's convention for raising a status: PT404. */
 const STATUS = /^PT(4\d\d)$/;
 
-/** A foreign key, a unique constraint or an exclusion constraint is violated. */
-const CONFLICT = /^(2350[35]|23P01)$/;
+/** A foreign key, also by `on delete restrict` (23001), a unique constraint or an exclusion constraint is violated. */
+const CONFLICT = /^(23001|2350[35]|23P01)$/;
 /** Postgres's own message would reveal the constraint, and its detail the value. */
 const CONFLICT_TEXT = 'Conflicts with another record';
 

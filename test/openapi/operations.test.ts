@@ -120,6 +120,14 @@ test('calls a function with its arguments in one order, whatever that of the bod
   }
 });
 
+test('refuses a text that overflows the stack of an expression', async () => {
+  const body = JSON.stringify({ p_nome: 'Ana', p_email: `${'a.'.repeat(4_900_000)}@` });
+  expect(await read(document, '/v1/alunos', { body })).toEqual({
+    kind: 'invalidInput',
+    fields: { body: [messages.isTooLong] },
+  });
+});
+
 test('reads a path parameter between literals of its segment', async () => {
   const parameters = [{ name: 'name', in: 'path', required: true, schema: { type: 'string' } }];
   const source = documentOf({ parameters }, '/files/v-{name}.json/parts', 'get');
