@@ -38,7 +38,7 @@ export function describeCheck(check: Check): string {
 function withoutCasts(expression: string): string {
   return expression
     .replace(/('(?:[^']|'')*')|::(\w+\.)?[a-z]\w*( [a-z]+)*/g, '$1')
-    .replace(/('(?:[^']|'')*')|(?<!\w)\((\w+|'-?[\d.]+')\)/g, '$1$2');
+    .replace(/('(?:[^']|'')*')|(?<!\w)\(([\w.]+|'-?[\d.]+')\)/g, '$1$2');
 }
 
 /** Reads what a check of one column allows for values other than null. */
@@ -151,9 +151,15 @@ export function meet(rules: readonly Rule[]): Rule {
   const all: Record<string, unknown> = {};
   for (const [key, value] of rules.flatMap((rule) => Object.entries(rule))) {
     const other = all[key];
-    if (other === undefined || key === 'enum') all[key] = value;
+    if (other === undefined) all[key] = value;
+    else if (key === 'enum') all[key] = (other as string[]).filter((one) => (value as string[]).includes(one));
     else if (key === 'pattern') all[key] = `(?=${other})${value}`;
     else all[key] = (/max/i.test(key) ? Math.min : Math.max)(Number(other), Number(value));
   }
+  // OpenAPI 3.0 has one bound at each end, either inclusive or exclusive.
+  const { minimum: from = -Infinity, exclusiveMinimum: above = -Infinity }: Bounds = all;
+  const { maximum: to = Infinity, exclusiveMaximum: below = Infinity }: Bounds = all;
+  delete all[from > above ? 'exclusiveMinimum' : 'minimum'];
+  delete all[to < below ? 'exclusiveMaximum' : 'maximum'];
   return all;
 }

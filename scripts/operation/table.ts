@@ -286,30 +286,25 @@ export function toSchema(
   rule: Rule,
 ): Column['schema'] {
   const { name, base, modifier, labels } = column;
-  const { minimum, maximum, minLength, minItems, maxItems = MAX_ITEMS } = rule;
+  const { minLength, minItems, maxItems = MAX_ITEMS } = rule;
   if (base.endsWith('[]')) {
     const items = toSchema({ ...column, name: '', base: base.slice(0, -2) }, {});
     return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items: boundText(items) }) : {};
   }
   const values = labels ?? rule.enum;
-  if (values) return { type: 'string', enum: values };
+  if (values) return { type: 'string', ...rule, enum: values };
   const format = FORMATS[base];
   if (format) return { type: 'string', format: format[0], maxLength: format[1] };
   const integer = INTEGERS[base];
   if (integer) {
     const [format, least, most] = integer;
-    return { type: 'integer', format, minimum: minimum ?? least, maximum: maximum ?? most };
+    return { type: 'integer', format, ...meet([{ minimum: least, maximum: most }, rule]) };
   }
   if (base === 'boolean') return { type: 'boolean' };
   if (NUMBERS.includes(base)) {
-    const { exclusiveMinimum, exclusiveMaximum } = rule;
-    const [most, multipleOf] = base === 'numeric' && modifier >= 4 ? readPrecision(modifier) : [];
-    return omitUndefined({
-      type: 'number',
-      minimum: minimum ?? (exclusiveMinimum === undefined && most !== undefined ? -most : undefined),
-      maximum: maximum ?? (exclusiveMaximum === undefined ? most : undefined),
-      ...{ exclusiveMinimum, exclusiveMaximum, multipleOf },
-    });
+    if (base !== 'numeric' || modifier < 4) return { type: 'number', ...rule };
+    const [most, multipleOf] = readPrecision(modifier);
+    return { type: 'number', ...meet([{ minimum: -most, maximum: most }, rule]), multipleOf };
   }
   if (!TEXTS.includes(base)) return {};
   const { maxLength } = meet([rule, modifier > 4 ? { maxLength: modifier - 4 } : {}]);

@@ -100,6 +100,7 @@ values ('${AURORA}', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000
 /** Texts and numbers with the bounds and patterns of their checks. */
 const CODES = `
 create domain private.cnpj as text check (char_length(value) = 14);
+create domain private.letra as text check (value in ('a', 'b', 'c'));
 create domain private.situacao as text not null default 'nova' check (char_length(value) <= 10);
 ${createTable(
   'cadastros',
@@ -119,6 +120,11 @@ ${createTable(
   senha text default md5('Aluno') check (char_length(senha) <= 32),
   faltas integer check (faltas >= -0.5 and faltas <= 2.5),
   media numeric(3, 1) check (media > 1.5 and media <= 9.5),
+  metros smallint check (metros between 0 and 50000),
+  desconto numeric(4, 2) check (desconto > 0 and desconto < 1000),
+  grau numeric(6, 2) check (grau > 5) check (grau >= 10),
+  altura double precision check (altura > -1 and altura < 2.5),
+  letra private.letra check (letra in ('a', 'b', 'd')) check (letra <> ''),
   unique (tenant_id, cnpj)`,
 )}
 ${createTable(
@@ -451,6 +457,11 @@ describe('what it writes', () => {
       senha: { type: 'string', maxLength: 32 },
       faltas: { type: 'integer', format: 'int32', minimum: 0, maximum: 2 },
       media: { type: 'number', multipleOf: 0.1, exclusiveMinimum: 1.5, maximum: 9.5 },
+      metros: { type: 'integer', format: 'int32', minimum: 0, maximum: 32767 },
+      desconto: { type: 'number', multipleOf: 0.01, exclusiveMinimum: 0, maximum: 99.99 },
+      grau: { type: 'number', multipleOf: 0.01, minimum: 10, maximum: 9999.99 },
+      altura: { type: 'number', exclusiveMinimum: -1, exclusiveMaximum: 2.5 },
+      letra: { type: 'string', enum: ['a', 'b'], minLength: 1 },
     });
     // Those whose default is computed.
     expect(columns.filter(({ isGenerated }) => isGenerated).map(({ name }) => name)).toEqual(['id', 'senha']);
