@@ -140,8 +140,7 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
   }
   yield* columns.flatMap((column) => findUnfit(column, name) ?? []);
   if (writes) {
-    const indexed = [...table.indexes, ...table.uniques.map((unique) => unique.columns)].flat();
-    const texts = written.filter((one) => indexed.includes(one.name) && (one.schema.maxLength ?? 0) > MAX_INDEXED);
+    const texts = written.filter((one) => one.isIndexed && (one.schema.maxLength ?? 0) > MAX_INDEXED);
     yield* texts.map((column) => describeIndexed(column, name));
     for (const column of written.filter(({ type }) => /^time.*\([0-5]\)/.test(type))) {
       const type = column.type.replace(/\(\d\)/, '');

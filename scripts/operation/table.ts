@@ -24,6 +24,8 @@ export type Column = {
   readonly default: string | null;
   /** Whether the database sets it, such as an id or a creation time. */
   readonly isGenerated: boolean;
+  /** Whether it is in an index that holds whole values. */
+  readonly isIndexed: boolean;
   /** The columns that it is computed from (`generated always as`); null if it is not computed. */
   readonly sources: readonly string[] | null;
   /** The table that it refers to. */
@@ -113,6 +115,9 @@ select json_build_object(
              'sources', case when a.attgenerated <> '' then array(
                select s.attname from pg_depend p join pg_attribute s on s.attrelid = p.refobjid and s.attnum = p.refobjsubid
                 where p.classid = 'pg_attrdef'::regclass and p.objid = d.oid and s.attrelid = t.oid and s.attnum <> a.attnum) end,
+             'isIndexed', exists (
+               select from pg_index i join pg_class c on c.oid = i.indexrelid join pg_am m on m.oid = c.relam
+                where i.indrelid = t.oid and m.amname = 'btree' and a.attnum = any (i.indkey)),
              'labels', (select json_agg(e.enumlabel order by e.enumsortorder)
                           from pg_enum e where e.enumtypid in (y.oid, y.typbasetype))
            ) order by a.attnum)
@@ -136,8 +141,14 @@ select json_build_object(
   'uniques', (
     select coalesce(json_agg(json_build_object(
              'name', c.relname, 'table', t.oid::regclass,
-             'columns', ${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1]', 't.oid')}) order by c.relname), '[]')
+             'columns', ${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1] || e.sources', 't.oid')}
+           ) order by c.relname), '[]')
       from pg_index i join pg_class c on c.oid = i.indexrelid
+      -- An expression has the number 0: its columns, and with them those of the index's condition.
+     cross join lateral (select array(
+             select distinct p.refobjsubid::int2 from pg_depend p
+              where p.classid = 'pg_class'::regclass and p.objid = i.indexrelid and p.refobjid = t.oid
+                and i.indexprs is not null and p.refobjsubid <> all (i.indkey)) as sources) e
      where i.indrelid = t.oid and (i.indisunique or i.indisexclusion) and not i.indisprimary),
   'references', (
     select coalesce(json_agg(json_build_object(

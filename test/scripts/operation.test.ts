@@ -158,12 +158,16 @@ ${createTable(
   codigo varchar(2) not null check (codigo ~ '^(A|B)[0-9]$'),
   dia date not null,
   preco numeric(5, -2) not null,
+  nome varchar(20) not null,
+  texto varchar(2000),
   unique (tenant_id, aluno_id, prego_id),
   unique (tenant_id, placa),
   unique (tenant_id, codigo),
   unique (tenant_id, dia),
   unique (tenant_id, preco)`,
 )}
+create unique index argolas_nome on private.argolas (tenant_id, lower(nome));
+create unique index argolas_texto on private.argolas (tenant_id, md5(texto));
 ${createTable('pinhas', 'prego_id uuid not null, unique (tenant_id, prego_id)')}
 ${createTable('cascas', 'casca_anterior_id uuid, atualizado_em timestamptz not null default now()')}
 comment on table private.cascas is 'Steps: those of a tenant';
@@ -181,11 +185,11 @@ alter table private.argolas add foreign key (tenant_id, aluno_id) references pri
 alter table private.pinhas add foreign key (tenant_id, prego_id) references private.pregos (tenant_id, id);
 `;
 const UNIQUE_ROWS = `
-insert into private.argolas (tenant_id, id, aluno_id, prego_id, placa, codigo, dia, preco)
+insert into private.argolas (tenant_id, id, aluno_id, prego_id, placa, codigo, dia, preco, nome)
 select '${AURORA}', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a3000000-0000-4000-8000-' || lpad(((n + 1) / 2)::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad((1 + n % 2)::text, 12, '0'))::uuid,
-       'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100
+       'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100, 'Argola ' || n
   from generate_series(1, 4) n;
 insert into private.pinhas (tenant_id, id, prego_id)
 select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
@@ -501,7 +505,9 @@ placa: ABC0
 codigo: A0
 dia: '2024-01-06'
 preco: 500
+nome: Argola 1 (outro)
 `,
+      'argolas_nome: another record has this nome\n',
     ],
     'an example of a deletion that a reference refuses at the commit, and one of another row': [
       'delete cascas',
