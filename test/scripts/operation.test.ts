@@ -62,7 +62,7 @@ ${createTable(
   duracao integer generated always as (vagas * 10) stored constraint rolhas_duracao check (duracao <= 400),
   rendimento numeric(4, 2) generated always as (round(preco / vagas, 2)) stored,
   etiqueta text generated always as ('R' || serie) stored check (char_length(etiqueta) <= 20),
-  fator real check (fator between 0 and 10),
+  fator double precision check (fator between 0 and 10),
   serie integer generated always as identity,
   fim timestamptz not null,
   constraint rolhas_fim check (fim > inicio),
@@ -220,7 +220,8 @@ const REFUSED = [
   createTable('varios', 'v_tenant integer, dados jsonb'),
   createTable('mel'),
   createTable('pesos', 'peso double precision, "order" numeric, pesos numeric[]'),
-  createTable('nomes', '"group" varchar(2000), hora time(0), unique (tenant_id, "group")'),
+  createTable('nomes', '"group" varchar(2000), hora time(0), fator real check (fator between 0 and 9)'),
+  'create index nomes_by_group on private.nomes (tenant_id, "group") where "group" is not null;',
   createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
   'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
   createTable('"Armarios"'),
@@ -839,7 +840,7 @@ describe('a run that writes nothing', () => {
     'get pesos':
       /^peso of private\.pesos has no bounds: .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]$/,
     'create nomes':
-      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* with alter column hora type time without time zone$/,
+      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* type time without time zone\nfator .* is real, .* type double precision$/,
     'create tijolos':
       /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, .* set null \(sino_id\)$/,
     'delete sinos': /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, /,
