@@ -48,6 +48,11 @@ function list(subject: Subject): string {
     ...filters.map(({ name, base }) => `p_${name} ${base} default null`),
     'p_after uuid default null',
   ];
+  const conditions = filters.map(({ name, type, base }) => {
+    // Postgres does not compare a domain over an enumerated type.
+    const cast = base.includes('.') && base !== type ? `::${base}` : '';
+    return `\n       and (p_${name} is null or t.${name}${cast} = p_${name})`;
+  });
   return define(subject, 'list', {
     parameters,
     result: columns,
@@ -65,7 +70,7 @@ ${
   return query
     select ${selected(columns)}
       from private.${table.name} t
-     where t.tenant_id = v_tenant${filters.map(({ name }) => `\n       and (p_${name} is null or t.${name} = p_${name})`).join('')}
+     where t.tenant_id = v_tenant${conditions.join('')}
        and (p_after is null or ${order === 'id' ? 't.id > p_after' : `(t.${order}, t.id) > (v_after, p_after)`})
      order by ${order === 'id' ? 't.id' : `t.${order}, t.id`}
      limit p_limit

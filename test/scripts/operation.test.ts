@@ -42,6 +42,7 @@ const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 const LESSONS = `
 create type private.nivel as enum ('básico', 'avançado');
 create type public.turno as enum ('manhã', 'noite');
+create domain private.periodo as public.turno;
 create domain private.porcentagem as numeric(5, 2) check (value >= 0 and value <= 100);
 ${createTable(
   'rolhas',
@@ -49,7 +50,7 @@ ${createTable(
   titulo varchar(80) not null check (titulo <> ''),
   sala text not null default 'A' check (sala in ('A', 'B')),
   nivel private.nivel not null,
-  turno public.turno not null default 'manhã',
+  turno private.periodo not null default 'manhã',
   vagas smallint not null check (vagas > 0 and vagas <= 50),
   numero bigint,
   preco numeric(8, 2) not null check (preco > 0),
@@ -74,6 +75,7 @@ ${createTable(
 )}
 create index rolhas_in_order on private.rolhas (tenant_id, inicio, id);
 create index rolhas_by_sala on private.rolhas (tenant_id, sala, inicio, id);
+create index rolhas_by_turno on private.rolhas (tenant_id, turno, inicio, id);
 `;
 const LESSON_ROWS = `
 insert into private.rolhas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, fim, dia, hora, email)
