@@ -51,9 +51,10 @@ export async function planOperations(tableName: string, request: Request, files:
     });
     const samples = await chooseSamples(db, subject, { key, text, seed });
     const answered = await answerSamples(db, source, subject, samples);
+    // The migration is written first: operations without their functions would stop the gateway.
     return [
-      { file: files.document, text: addToDocument(source, subject, answered) },
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
+      { file: files.document, text: addToDocument(source, subject, answered) },
     ];
   });
 }

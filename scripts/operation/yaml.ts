@@ -161,7 +161,9 @@ export function addOperation({ text }: Pick<Source, 'text'>, draft: Draft): stri
       : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`, document);
   if (tags.some(({ name }) => name === tag.name)) return edited;
   const entry = `- name: ${tag.name}\n  ${write('description', tag.description)}`;
-  return tags.length > 0 ? insert(edited, ['tags'], entry) : `${edited.trimEnd()}\n\ntags:\n${indent(entry, 2)}`;
+  return tags.length > 0
+    ? insert(edited, ['tags'], entry)
+    : edited.trimEnd() + endAs(text, `\n\ntags:\n${indent(entry, 2)}`);
 }
 
 /** Inserts an entry at the end of a collection. */
@@ -173,7 +175,12 @@ function insert(text: string, place: readonly string[], entry: string, document 
   const [start, end] = node.range;
   const column = start - (text.lastIndexOf('\n', start - 1) + 1);
   const before = text.slice(0, end).trimEnd();
-  return `${before}\n${indent(entry, column)}${text.slice(before.length + 1)}`;
+  return `${before}${endAs(text, `\n${indent(entry, column)}`)}${text.slice(before.length).replace(/^\r?\n/, '')}`;
+}
+
+/** Ends the lines of an addition as those of the document end. */
+function endAs(text: string, added: string): string {
+  return text.includes('\r\n') ? added.replaceAll('\n', '\r\n') : added;
 }
 
 function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[]): Draft {

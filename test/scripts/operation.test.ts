@@ -304,10 +304,10 @@ async function send(method: string, path: string, body?: unknown, key = 'wms_dem
 
 describe('what it writes', () => {
   test('is added to the document, whose other lines stay as they are, and to a new migration', () => {
-    expect(written.map(({ code, errors }) => [code, errors])).toEqual([
-      [0, ''],
-      [0, ''],
-    ]);
+    // The migration first: an operation without its function would stop the gateway.
+    const wrote = /^Wrote \S+\.sql and \S+openapi\.yaml\. Next: /;
+    const expected = { code: 0, errors: '', output: expect.stringMatching(wrote) };
+    expect(written).toEqual([expected, expected]);
     const [text = '', ...migrations] = readFiles();
     const lines = text.split('\n');
     let place = 0;
@@ -724,7 +724,9 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
     // The other files that a document refers to are read too.
     writeFileSync(join(folder, 'error.yaml'), stringify(shared.schemas.Error));
     shared.schemas.Error = { $ref: 'error.yaml' };
-    succeed(await add(stringify({ ...petstore, components: shared })));
+    // The lines end as those of the document do.
+    succeed(await add(stringify({ ...petstore, components: shared }).replaceAll('\n', '\r\n')));
+    expect(readFileSync(other, 'utf8')).not.toMatch(/(?<!\r)\n/);
     const written = readDocument(other);
     expect(written.paths[path]?.get).toMatchObject({ operationId: 'contarGavetas', tags: ['Academias'] });
     expect(written.tags).toEqual([{ name: 'Academias', description: 'Academias' }]);
