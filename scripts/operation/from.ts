@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
-import { adviseOn } from '../../src/openapi/postgres-types.ts';
+import { adviseOn, isWrittenAs } from '../../src/openapi/postgres-types.ts';
 import type { DatabaseFunction } from '../../src/store/store.ts';
 import { BEGIN, type Change, describeFunctions, type Files, openExamples, withDatabase } from './plan.ts';
 import { toCamel, toPascal, toUpper } from './subject.ts';
@@ -178,10 +178,7 @@ function readInputs(document: Document, { arguments: args, name }: Found, path: 
         ? referTo('schemas', component)
         : (describeType(type, labels, document.openapi) ?? ARGUMENTS[type]);
     if (!argument.startsWith('p_')) return `${argument} of public.${name} must begin with p_: rename it in a migration`;
-    if (schema === undefined) {
-      const advice = adviseOn({}, { type }) || ', and only you know what is in it: write the operation by hand';
-      return `${argument} of public.${name} is ${type}${advice}`;
-    }
+    if (schema === undefined) return describeUnknown(`${argument} of public.${name}`, type);
     if (path.includes(`{${plain}}`)) return { name: plain, in: 'path', isRequired: true, schema };
     if (reads) return { name: plain, in: 'query', isRequired: !hasDefault, schema };
     return { name: argument, in: 'body', isRequired: !hasDefault, schema };
@@ -191,22 +188,29 @@ function readInputs(document: Document, { arguments: args, name }: Found, path: 
   return known.filter((one) => typeof one !== 'string');
 }
 
+/** Why something of a type has no schema. */
+function describeUnknown(what: string, type: string): string {
+  const advice = adviseOn({}, { type }) || ', and only you know what is in it: write the operation by hand';
+  return `${what} is ${type}${advice}`;
+}
+
 /** The schema of the answer, in which the example shows what JSON is; undefined for no content. */
-function describeResult({ result }: Found, openapi: string, answer: unknown): Node | undefined {
+function describeResult({ name: asked, result }: Found, openapi: string, answer: unknown): Node | undefined {
   const { type = 'void', columns = [], isSet = false, isSingle = false } = result ?? {};
   if (type === 'void') return undefined;
   const isList = isSet && !isSingle;
   const values = (isList ? (answer ?? []) : [answer]) as readonly Node[];
+  const whole = `the answer of public.${asked}`;
   const item: Node =
     columns.length === 0
-      ? (describeType(type, undefined, openapi) ?? describeOther(type, values))
+      ? (describeType(type, undefined, openapi) ?? describeOther(whole, type, values))
       : {
           type: 'object',
           required: columns.map(({ name }) => name),
           properties: Object.fromEntries(
             columns.map(({ name, type, labels, isNullable }) => {
               const others = values.map((value) => value?.[name]);
-              const schema = describeType(type, labels, openapi) ?? describeOther(type, others);
+              const schema = describeType(type, labels, openapi) ?? describeOther(`${name} in ${whole}`, type, others);
               const takesNull = isNullable || others.includes(null);
               return [name, takesNull && schema.type ? allowNull(schema, openapi) : schema];
             }),
@@ -222,8 +226,9 @@ function describeType(base: string, labels: readonly string[] | null | undefined
 }
 
 /** The schema of any other type in an answer: objects, any JSON if the example has others, or a text such as an interval. */
-function describeOther(type: string, values: readonly unknown[]): Node {
-  if (!type.startsWith('json')) return boundText({ type: 'string' });
+function describeOther(what: string, type: string, values: readonly unknown[]): Node {
+  if (isWrittenAs({ type: 'string' }, { type })) return boundText({ type: 'string' });
+  if (!['json', 'jsonb', 'record'].includes(type)) throw new RefusedError(describeUnknown(what, type));
   return values.every((value) => typeof (value ?? null) === 'object' && !Array.isArray(value))
     ? { type: 'object' }
     : {};

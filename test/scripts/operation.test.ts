@@ -600,6 +600,9 @@ select private.publish('public.recusar');
 create function public.sem_prefixo(p_api_key text, minimo integer) returns integer
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo; end; $$;
+create function public.listar_turnos(p_api_key text) returns public.turno[]
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$ begin perform private.verify_key(p_api_key, 'listar_turnos'); return enum_range(null::public.turno); end; $$;
 create function public.juntar(p_api_key text, p_tempo interval, variadic p_nomes text[]) returns integer
 language plpgsql stable security definer set search_path = pg_catalog, pg_temp
 as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
@@ -649,22 +652,23 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
     ['jsonb', "select '[1]'::jsonb", {}, [1]],
     ['jsonb', "select '{}'::jsonb", { type: 'object' }, {}],
     [
-      'table (peso real, nada date, lista jsonb, mapa jsonb, tempo interval)',
-      "select 1.5::real, null::date, '[1]'::jsonb, '{}'::jsonb, interval '1 day'",
+      'table (peso real, nada date, lista jsonb, mapa jsonb, tempo interval, linha private.cascas)',
+      "select 1.5::real, null::date, '[1]'::jsonb, '{}'::jsonb, interval '1 day', null::private.cascas",
       {
         ...{ type: 'array', maxItems: 1000 },
         items: {
-          ...{ type: 'object', required: ['peso', 'nada', 'lista', 'mapa', 'tempo'] },
+          ...{ type: 'object', required: ['peso', 'nada', 'lista', 'mapa', 'tempo', 'linha'] },
           properties: {
             peso: { type: 'number' },
             nada: { type: 'string', nullable: true },
             lista: {},
             mapa: { type: 'object' },
             tempo: { type: 'string', maxLength: 255 },
+            linha: { type: 'object', nullable: true },
           },
         },
       },
-      [{ peso: 1.5, nada: null, lista: [1], mapa: {}, tempo: '1 day' }],
+      [{ peso: 1.5, nada: null, lista: [1], mapa: {}, tempo: '1 day', linha: null }],
     ],
     [
       'table (id uuid, hora timestamptz, um integer) rows 1',
@@ -742,6 +746,8 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
     sem_prefixo: /^minimo of public\.sem_prefixo must begin with p_: rename it in a migration$/m,
     juntar:
       /^p_nomes of public\.juntar is variadic text\[\], which cannot be given by name: declare it without variadic\n$/,
+    listar_turnos:
+      /^the answer of public\.listar_turnos is turno\[\], and only you know what is in it: write the operation by hand$/m,
     recusar:
       /^the example gets a 502: recusar declares no response 418, .*: no; correct the function in its migration$/m,
     'listar_alunos --path /alunos': /^the document has GET \/alunos already: listarAlunos; give another/,
