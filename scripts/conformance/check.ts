@@ -121,7 +121,7 @@ function describeExpected(status: number, fields: Expected['fields'], rules: rea
 }
 
 export function describeAnswer({ status, text, headers }: Answer): string {
-  return status >= 300 && status < 400 ? `${status} to ${headers.location}` : `${status} ${text}`;
+  return status >= 300 && status < 400 && headers.location ? `${status} to ${headers.location}` : `${status} ${text}`;
 }
 
 /** Why an answer is not JSON; undefined for JSON. */

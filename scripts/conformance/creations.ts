@@ -18,19 +18,24 @@ import {
 } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
 import { type Filter, type Input, isRaised, type ListOperation, type Operation } from './operations.ts';
-import { type Assignment, OTHER_KEY, type Request, toValidRequest } from './request.ts';
+import { type Assignment, OTHER_KEY, type Request, toValidRequest, withHeader } from './request.ts';
 import {
   type Condition,
   comparePages,
   describeRow,
   hasId,
+  maxLimit,
   type Page,
   type Row,
+  readPage,
   readPages,
   readRows,
   toLimit,
 } from './rows.ts';
 import { DOMAIN, pickAny, pickValid } from './values.ts';
+
+type Assignments = readonly Assignment<Input>[];
+type Prepare = (sent: Assignments) => Promise<unknown>;
 
 export const CREATED = 201;
 const CONFLICT = 409;
@@ -68,10 +73,11 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   const changes = items.filter(({ method }) => ['PUT', 'PATCH'].includes(method));
 
   const hasRule = required.some(({ rule }) => rule);
-  /** Creates a record with values that no other one has, as far as they can be made up. */
-  const send = async (others: () => readonly Assignment<Input>[] = () => []) => {
+  /** Creates a record with values that no other one has, as far as they can be made up; `prepare` gets them before. */
+  const send = async (others: () => Assignments = () => [], prepare?: Prepare) => {
     for (let attempt = 1; ; attempt++) {
       const assignments = [...others(), ...assignUnique(required, known)];
+      await prepare?.(assignments);
       const request = toValidRequest(operation, assignments);
       const answer = await expect(request, { mayRaise: true });
       if (answer.status === status) return { request, assignments, answer };
@@ -82,8 +88,8 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       throw new Unknown(`no values are known that the database takes; the last ones led to ${got}`);
     }
   };
-  const create = async () => {
-    const { request, assignments, answer } = await send();
+  const create = async (prepare?: Prepare) => {
+    const { request, assignments, answer } = await send(undefined, prepare);
     const row = answer.body as Row;
     compareSent(request, assignments, row);
     return { row, request, assignments, location: answer.headers.location };
@@ -99,18 +105,32 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       others: pages.flatMap(({ rows }) => rows.filter((one) => !isSame(one))),
     };
   };
+  /** As find, and expects no second record of the same creation, by the texts that were made up for it. */
+  const findOne = async (list: ListOperation, row: Row, assignments: Assignments) => {
+    const { request, found, others } = await find(list, row);
+    const unique = assignments
+      .filter(({ input, value }) => !input.rule && UNIQUE.test(String(value)))
+      .map(({ input }) => toProperty(input));
+    const twin = others.find((one) => unique.some((name) => name in row && one[name] === row[name]));
+    if (twin) throw new Mismatch(request, `one record of the creation, ${describeRow(row)}`, describeRow(twin));
+    return { request, found };
+  };
 
   yield check('creates what was sent', () => create());
   if (list) {
     yield check('creates what the list shows', async () => {
-      const { row, assignments } = await create();
-      const { request, found, others } = await find(list, row);
+      let before: Page | undefined;
+      const { row, assignments } = await create(async (sent) => {
+        const values = Object.fromEntries(sent.map(({ input, value }) => [toProperty(input), value]));
+        before = await readPage(setting, list, { limit: maxLimit(list), conditions: toConditions(list, values) });
+      });
+      const { request, found } = await findOne(list, row, assignments);
       if (!isDeepStrictEqual(found, row)) throw new Mismatch(request, describeRow(row), describeRow(found));
-      const unique = assignments
-        .filter(({ input, value }) => !input.rule && UNIQUE.test(String(value)))
-        .map(({ input }) => toProperty(input));
-      const twin = others.find((one) => unique.some((name) => name in row && one[name] === row[name]));
-      if (twin) throw new Mismatch(request, `one record of the creation, ${describeRow(row)}`, describeRow(twin));
+      // A proxy may remove the tag; and the record may be on another page.
+      if (!before?.tag || before.request.target !== request.target) return;
+      const repeated = withHeader(request, 'If-None-Match', before.tag);
+      const { status } = await setting.client.send(repeated);
+      if (status === 304) throw new Mismatch(repeated, `a list with ${describeRow(row)}`, '304');
     });
   }
 
@@ -120,13 +140,17 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       const places = item.inputs.filter((input) => input.in === 'path');
       return toValidRequest(item, [...places.map((input) => toPlace(input, assignments, row)), ...fields]);
     };
+    let seen: Answer | undefined;
     const readAs = async (expected: Row) => {
       if (!read) return;
-      const got = (await expectAnswer(setting, read, requestOf(read))).body as Row;
-      const isOther = (name: string) => name in got && !isDeepStrictEqual(got[name], expected[name] ?? null);
-      if (Object.keys(expected).some(isOther)) {
-        throw new Mismatch(requestOf(read), describeRow(expected), describeRow(got));
-      }
+      const isOther = (got: Row) =>
+        Object.keys(expected).some((name) => name in got && !isDeepStrictEqual(got[name], expected[name] ?? null));
+      // A copy from before a change is no answer any more.
+      const tag = seen && isOther(seen.body as Row) ? seen.headers.etag : undefined;
+      const request = tag ? withHeader(requestOf(read), 'If-None-Match', tag) : requestOf(read);
+      seen = await expectAnswer(setting, read, request);
+      const got = seen.body as Row;
+      if (isOther(got)) throw new Mismatch(request, describeRow(expected), describeRow(got));
     };
     if (read && location !== undefined) {
       const { pathname: expected } = new URL(setting.url + requestOf(read).target);
@@ -191,11 +215,12 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   if (!header) return;
   const sendRepeatable = () => send(() => [{ input: header, value: randomUUID() }]);
   yield check(`gives the same answer to the same ${header.name}`, async () => {
-    const { request, answer: first } = await sendRepeatable();
+    const { request, assignments, answer: first } = await sendRepeatable();
     const second = await expect(request);
     if (!isDeepStrictEqual(second.body, first.body)) {
       throw new Mismatch(request, `the first answer, ${describeAnswer(first)}`, describeAnswer(second));
     }
+    if (list) await findOne(list, first.body as Row, assignments);
     if (!operation.success.headers.has(REPLAYED)) return;
     const marks = [first, second].map(({ headers }) => `${REPLAYED}: ${headers[REPLAYED] ?? 'none'}`).join(', then ');
     const expected = `${REPLAYED}: none, then ${REPLAYED}: true`;
@@ -215,6 +240,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       );
     }
     if (first.status !== status) throw refused(first);
+    if (list) await findOne(list, first.body as Row, assignments);
   });
   // The other tenant lacks the record that an x-rule asks for.
   if (setting.otherKey && !hasRule) {
@@ -253,7 +279,7 @@ function toProperty({ name }: Input): string {
 }
 
 /** Compares a record with what was sent. Fields have the prefix `p_`, properties of the record do not. */
-export function compareSent(request: Request, assignments: readonly Assignment<Input>[], row: Row): void {
+export function compareSent(request: Request, assignments: Assignments, row: Row): void {
   for (const { input, value } of assignments) {
     const property = toProperty(input);
     if (!(property in (row ?? {})) || isSame(input.schema, row[property], value)) continue;

@@ -6,7 +6,7 @@ import type { Json } from '../../src/store/store.ts';
 import { type Check, check, createOrExplain, describeAnswer, findFormFault, refused, type Setting } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
-import { type Assignment, isRead, OWN_KEY, type Request, toValidPath, toValidRequest } from './request.ts';
+import { type Assignment, isRead, OWN_KEY, type Request, toValidPath, toValidRequest, withHeader } from './request.ts';
 
 const ID = 'X-Request-Id';
 const PORTUGUESE = 'pt-BR';
@@ -186,10 +186,6 @@ async function refuses({ client }: Setting, request: Request, status: number): P
 /** Whether a list begins with another one. */
 function isBeginning(rows: Json | undefined, list: Json | undefined): boolean {
   return Array.isArray(rows) && Array.isArray(list) && isDeepStrictEqual(list.slice(0, rows.length), rows);
-}
-
-function withHeader(request: Request, name: string, value: string): Request {
-  return { ...request, headers: { ...request.headers, [name]: value } };
 }
 
 function listOf(header: string): string[] {

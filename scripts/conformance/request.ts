@@ -67,6 +67,10 @@ export function toValidRequest(operation: Operation, assignments: readonly Assig
   return toRequest(operation, withRequired(operation, assignments));
 }
 
+export function withHeader(request: Request, name: string, value: string): Request {
+  return { ...request, headers: { ...request.headers, [name]: value } };
+}
+
 /** These values, and valid ones for all other required inputs. */
 export function withRequired(operation: Operation, assignments: readonly Assignment[]): Assignment[] {
   const isGiven = ({ input }: Assignment) =>

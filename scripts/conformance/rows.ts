@@ -14,9 +14,10 @@ export const MAX_ROWS = 5_000;
 /** A filter and its value. */
 export type Condition = Assignment<Filter>;
 
-/** A page, its request, and the queries of other pages by relation. */
+/** A page, its request, its ETag, and the queries of other pages by relation. */
 export type Page = {
   readonly request: Request;
+  readonly tag: string | undefined;
   readonly rows: readonly Row[];
   readonly links: Readonly<Record<string, string>>;
 };
@@ -72,7 +73,7 @@ async function receivePage(
     if (url && describeList(url) === expected) return [relation, url.search];
     throw new Mismatch(request, `a Link to ${expected}`, reference);
   });
-  return { request, rows, links: Object.fromEntries(pairs) };
+  return { request, rows, tag: headers.etag, links: Object.fromEntries(pairs) };
 }
 
 /** Reads all pages of a size, up to MAX_ROWS records, with `after` if the list has it, or else with `offset`. */

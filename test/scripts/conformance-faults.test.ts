@@ -1,5 +1,6 @@
 // Gateways with a fault each, which a run of all checks has to find.
 
+import { hash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
@@ -310,14 +311,42 @@ const FORGETS: Fault = {
   }),
 };
 
+const OTHER_ID = '00000000-0000-4000-8000-000000000000';
+
+/** Lists a second record of each creation from the nth request with its Idempotency-Key on. */
+function duplicates(nth: number): Fault {
+  const requests = new Map<string, number>();
+  return {
+    answer: ({ status, body }, { method, body: sent = '', headers: { 'Idempotency-Key': key } }) => {
+      if (key !== undefined) requests.set(JSON.parse(sent).p_nome, (requests.get(JSON.parse(sent).p_nome) ?? 0) + 1);
+      if (method !== 'GET' || status !== 200) return {};
+      const toRows = (row: Row) =>
+        (requests.get(String(row.nome)) ?? 0) < nth ? [row] : [row, { ...row, id: OTHER_ID }];
+      return withBody((body as Row[]).flatMap(toRows));
+    },
+  };
+}
+const DUPLICATE = { expected: matching(/^one record of the creation/), got: matching(new RegExp(`^${OTHER_ID} `)) };
+
 const answered = new Set<string>();
 const mapName = ({ nome, ...row }: Row, change: (name: string) => string) => ({ ...row, nome: change(String(nome)) });
 
 const OF_CREATION: Faults = {
   'creates what the list shows': {
     'a creation that is carried out twice': [
-      rows((all) => all.flatMap((row) => [row, { ...row, id: '00000000-0000-4000-8000-000000000000' }])),
-      { expected: matching(/^one record of the creation/), got: matching(/00000000-0000-4000-8000-000000000000/) },
+      rows((all) => all.flatMap((row) => [row, { ...row, id: OTHER_ID }])),
+      DUPLICATE,
+    ],
+    'a copy that holds after a creation': [
+      {
+        answer: ({ status, headers }, { target, headers: { 'If-None-Match': tag } }) => {
+          const etag = `W/"${hash('sha1', target)}"`;
+          return status === 200 && headers.etag
+            ? { headers: { ...headers, etag }, ...(tag === etag && notModified) }
+            : {};
+        },
+      },
+      { got: '304', curl: matching(/If-None-Match.*nome=/) },
     ],
   },
   'creates what was sent': {
@@ -357,6 +386,8 @@ const OF_CREATION: Faults = {
     ],
   },
   'gives the same answer to the same Idempotency-Key': {
+    'a second record for a repeated creation': [duplicates(2), DUPLICATE],
+    'a second record for a creation with a key': [duplicates(1), DUPLICATE],
     'an idempotency key that is forgotten': [FORGETS],
     'a repeated answer that is not marked': [
       lacks('idempotent-replayed'),
@@ -367,6 +398,7 @@ const OF_CREATION: Faults = {
     ],
   },
   'creates one record for concurrent requests with the same Idempotency-Key': {
+    'a second record for concurrent creations': [duplicates(2), DUPLICATE],
     'an idempotency key that only holds after the answer': [
       {
         ask: ({ headers: { 'Idempotency-Key': key = '', ...headers } }) =>
@@ -707,6 +739,10 @@ describe('a gateway that forgets what it has said', async () => {
           },
         },
         { got: expect.stringContaining('numero') },
+      ],
+      'a copy of a record that holds after a change': [
+        { answer: (_answer, { headers }) => ('If-None-Match' in headers ? notModified : {}) },
+        { got: expect.stringMatching(/304 $/), curl: expect.stringContaining('If-None-Match') },
       ],
       'a record that it says to have deleted': [
         {
