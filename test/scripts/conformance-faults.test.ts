@@ -234,6 +234,10 @@ const OF_LIST: Faults = {
     'a next that skips one': [link((text = '') => text.replace(/offset=2>; rel="next/, 'offset=3>; rel="next'))],
     'a prev to the first page': [link((text = '') => text.replace(/offset=\d+>; rel="prev/, 'offset=0>; rel="prev'))],
     'a next with another limit': [link((text = '') => text.replace(/limit=\d+(.*rel="next")/, 'limit=1001$1'))],
+    'no next on a filtered page': [
+      headers(({ link }, query) => ({ link: query.includes('academia_id') ? undefined : link })),
+      { curl: matching(/academia_id=/), expected: 'a Link to the next page' },
+    ],
     'a next after the end': [
       link((text) =>
         text?.includes('next') ? text : [text, '<?limit=2&offset=4>; rel="next"'].filter(Boolean).join(', '),
@@ -435,6 +439,14 @@ const OF_FILTERS: Faults = {
   },
 };
 
+const OF_TEXTS: Faults = {
+  'filters by status': {
+    'a filter that ignores the case of letters': [
+      parameter((name, value) => (name === 'status' ? value.toLowerCase() : value)),
+    ],
+  },
+};
+
 const OF_NAMES: Faults = {
   'filters by nome': {
     'a filter that leaves out what matches': [filtered('nome', (all) => all.slice(1))],
@@ -473,6 +485,7 @@ describe('a faulty gateway', () => {
     ...toRows(OF_LIST, { only }),
     ...toRows(OF_CREATION, CREATION),
     ...toRows(OF_FILTERS, { only: ['listarTreinos'] }),
+    ...toRows(OF_TEXTS, { only: ['listarAnamneses'] }),
     ...toRows(OF_NAMES, { only: STUDENTS, runs: 20 }),
     ...toRows(OF_DEMO, { ...CREATION, demo: true }),
   ]);
