@@ -95,7 +95,7 @@ const ajv = createAjv();
 
 /** The form of a gateway's refusal that the document does not declare. */
 const REFUSAL: DescribedAnswer = {
-  ...describe({ type: 'object', required: ['error'] } as Schema),
+  ...describe({ type: 'object', required: ['error'], maxProperties: 1 } as Schema),
   ...{ code: '', headers: new Map(), isEmpty: false },
 };
 

@@ -84,6 +84,22 @@ const link = (change: (link: string | undefined) => string | undefined) =>
 const encoded = (change: (answer: Answer) => Partial<Answer>): Fault => ({
   answer: (answer, { headers }) => ('Accept-Encoding' in headers ? change(answer) : {}),
 });
+const lacksInHead = (name: string): [string, readonly [Fault, Found]] => [
+  `no ${name} in the answer to HEAD`,
+  [
+    {
+      ask: (request) => (queryOf(request) === '' ? { target: `${request.target}?limit=1` } : {}),
+      answer: ({ headers }, { method }) =>
+        method === 'HEAD' ? { headers: { ...headers, [name]: undefined } as unknown as Headers } : {},
+    },
+    { expected: matching(new RegExp(`^${name}: .+, like GET$`)), got: `${name}: none` },
+  ],
+];
+/** Any cache may keep answers with this status. */
+const published = (of: number): Fault => ({
+  answer: ({ status, headers }) =>
+    status === of ? { headers: { ...headers, 'cache-control': 'public, max-age=600' } } : {},
+});
 const notModified = { status: 304, text: '', body: undefined };
 const takesForOwn = (near: symbol): [string, readonly [Fault, Found]] => [
   `the key $${near.description} taken for its own`,
@@ -253,8 +269,9 @@ const OF_LIST: Faults = {
         answer: ({ headers }, { method }) =>
           method === 'HEAD' ? { headers: { ...headers, 'content-type': 'x/y' } } : {},
       },
-      { expected: '200 with Content-Type application/json; charset=utf-8, like GET', got: '200 with Content-Type x/y' },
+      { expected: 'content-type: application/json; charset=utf-8, like GET', got: 'content-type: x/y' },
     ],
+    ...Object.fromEntries(['etag', 'link', 'cache-control', 'vary'].map(lacksInHead)),
   },
   'answers 304 to the ETag of an unchanged answer': {
     'a copy that does not hold': [
@@ -280,6 +297,12 @@ const OF_LIST: Faults = {
       { got: 'W/"1"' },
     ],
   },
+  'answers an unknown path with 404': {
+    'an error with more than its text': [
+      { answer: ({ status, body }) => (status === 404 ? withBody({ ...(body as Row), path: '/x' }) : {}) },
+      { expected: '404 {"error": a text} alone' },
+    ],
+  },
   "returns the request's X-Request-Id": {
     'no id': [lacks('x-request-id'), { expected: matching(/^X-Request-Id: contract-/), got: 'none' }],
     'one id alone': [
@@ -295,6 +318,9 @@ const OF_LIST: Faults = {
       headers(() => ({ 'cache-control': 'public, max-age=600' })),
       { expected: matching(/no-store/), got: 'Cache-Control: public, max-age=600, Vary: x-api-key, Accept-Encoding' },
     ],
+    'a refused key for any cache': [published(401), { curl: matching(/X-Api-Key: unknown/) }],
+    'a missing key for any cache': [published(400)],
+    'a 304 for any cache': [published(304), { curl: matching(/If-None-Match/) }],
     'a copy for every key': [headers(() => ({ 'cache-control': 'no-cache', vary: 'accept-encoding' }))],
   },
   'gives the same in any encoding': {
@@ -531,6 +557,15 @@ describe('a faulty gateway', () => {
     'stand behind a proxy that makes its links absolute': link(
       (text) => text && `${text.replaceAll('<?', '<https://api.example/v1/personais?')}, </style.css>; rel=preload`,
     ),
+    'stand behind a proxy that compresses, and that shortens refusals': {
+      answer: ({ status, headers: { 'cache-control': control, vary, etag, ...headers } }, { method }) => ({
+        headers: {
+          ...(status < 300 || status === 422 ? { ...headers, 'cache-control': `${control}` } : headers),
+          ...{ vary: method === 'HEAD' ? 'x-api-key' : `${vary}, Accept-Encoding` },
+          ...(etag ? { etag: method === 'HEAD' ? etag.replace('W/', '') : etag } : {}),
+        },
+      }),
+    },
     'stand behind a proxy that gives requests ids of its own': headers(() => ({
       'x-request-id': `proxy-${requests++}`,
     })),
@@ -769,7 +804,13 @@ describe('a gateway that forgets what it has said', async () => {
     'answers HEAD like GET': {
       'an answer to HEAD as if the record were there': [
         { answer: (_answer, { method }) => (method === 'HEAD' ? { status: 200 } : {}) },
-        { expected: expect.stringMatching(/^404 /), got: expect.stringMatching(/^200 /) },
+        { expected: 'status: 404, like GET', got: 'status: 200' },
+      ],
+    },
+    'refuses a request without a key': {
+      'more than an error, which the document does not describe': [
+        { answer: ({ status, body }) => (status === 400 ? withBody({ ...(body as Row), code: 1 }) : {}) },
+        { got: expect.stringContaining('must NOT have more than 1 properties') },
       ],
     },
     'refuses the same fields again': {
