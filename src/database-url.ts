@@ -1,8 +1,9 @@
 // Reads DATABASE_URL by the rules of libpq, which the driver knows only in part. docs/stores.md lists the differences.
 
+import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
-import type { ConnectionOptions } from 'node:tls';
+import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import type pg from 'pg';
 import { findNear } from './near-miss.ts';
 
@@ -16,7 +17,14 @@ export type ClientConfig = Omit<pg.ClientConfig, 'connectionString' | 'ssl'> & {
   readonly mustBind?: boolean;
 };
 
-type SslFile = 'ca' | 'cert' | 'key' | 'crl';
+/** The parameters of files for TLS, and what each expects. */
+const SSL_FILES = {
+  ca: { name: 'sslrootcert', expected: 'a certificate in PEM' },
+  cert: { name: 'sslcert', expected: 'a certificate in PEM' },
+  key: { name: 'sslkey', expected: 'a private key in PEM, and its sslpassword if it is encrypted' },
+  crl: { name: 'sslcrl', expected: 'a list of revoked certificates in PEM' },
+};
+type SslFile = keyof typeof SSL_FILES;
 
 /** One server of a database. */
 type ServerAddress = {
@@ -230,13 +238,15 @@ function readKeepAlive({ keepalives = '1', keepalives_idle }: Parameters): Clien
 /** Reads the TLS options. `require` verifies like `verify-full`; libpq would not verify at all. */
 function readSsl(given: Parameters): ClientConfig {
   const { sslrootcert, sslcert, sslkey, sslcrl, sslpassword, sslnegotiation } = given;
+  const { ssl_min_protocol_version: minVersion, ssl_max_protocol_version: maxVersion } = given;
   const isSystem = sslrootcert === 'system';
   const wanted = given.sslmode ?? (given.ssl && 'require');
   if (isSystem && wanted !== undefined && wanted !== 'verify-full') {
     throw new UrlError(`sslmode=${wanted}: expected verify-full with sslrootcert=system`);
   }
-  // A certificate implies TLS.
-  const mode = wanted ?? (sslrootcert || sslcert || sslkey ? 'verify-full' : undefined);
+  // What only TLS has implies it.
+  const isImplied = sslrootcert || sslcert || sslkey || sslcrl || sslpassword || minVersion || maxVersion;
+  const mode = wanted ?? (isImplied && 'verify-full');
   if (sslnegotiation === 'direct' && (mode === undefined || mode === 'disable')) {
     throw new UrlError('sslnegotiation=direct: expected sslmode=require, verify-ca or verify-full with it');
   }
@@ -246,15 +256,15 @@ function readSsl(given: Parameters): ClientConfig {
   if (mode === undefined) return {};
   if (mode === 'disable') return { ssl: false };
   const ca = isSystem ? undefined : sslrootcert;
-  for (const [name, path] of Object.entries({ sslrootcert: ca, sslcert, sslkey, sslcrl })) checkFile(name, path);
   const sslFiles = defined({ ca, cert: sslcert, key: sslkey, crl: sslcrl });
+  for (const [use, path] of Object.entries(sslFiles)) checkFile(use as SslFile, path, sslpassword);
   const ssl: ConnectionOptions = defined({
     rejectUnauthorized: mode === 'no-verify' ? false : undefined,
     // Verifies the authority, not the host name.
     checkServerIdentity: mode === 'verify-ca' ? () => undefined : undefined,
     passphrase: sslpassword,
-    minVersion: given.ssl_min_protocol_version as ConnectionOptions['minVersion'],
-    maxVersion: given.ssl_max_protocol_version as ConnectionOptions['maxVersion'],
+    minVersion: minVersion as ConnectionOptions['minVersion'],
+    maxVersion: maxVersion as ConnectionOptions['maxVersion'],
   });
   return {
     ssl,
@@ -263,13 +273,18 @@ function readSsl(given: Parameters): ClientConfig {
   };
 }
 
-function checkFile(name: string, path: string | undefined): void {
+/** TLS accepts a file without a certificate as `ca`, and trusts no server then. */
+function checkFile(use: SslFile, path: string, passphrase: string | undefined): void {
+  const { name, expected } = SSL_FILES[use];
   try {
-    if (path) readFileSync(path);
+    const pem = readFileSync(path, 'utf8');
+    if (use === 'ca') new X509Certificate(pem);
+    else createSecureContext({ [use]: pem, passphrase });
   } catch (error) {
-    const isMissing = (error as NodeJS.ErrnoException).code === 'ENOENT';
-    const reason = isMissing ? 'there is no such file' : (error as Error).message;
-    throw new UrlError(`${name}=${path}: ${reason}; expected a file in PEM`);
+    const { code, message } = error as NodeJS.ErrnoException;
+    // OpenSSL begins with its number and the part of it that failed.
+    const reason = code === 'ENOENT' ? 'there is no such file' : message.replace(/^error:.*::/, '');
+    throw new UrlError(`${name}=${path}: ${reason}; expected ${expected}`);
   }
 }
 

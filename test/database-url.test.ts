@@ -1,11 +1,23 @@
-import { readFileSync } from 'node:fs';
-import { fileURLToPath } from 'node:url';
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { PARAMETERS, readDatabaseUrl, UrlError } from '../src/database-url.ts';
 
 const ONE = { hasRoles: false, mustWrite: false, connectMs: undefined };
 const ROLES = { ...ONE, hasRoles: true };
-const PEM = fileURLToPath(new URL('../package.json', import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), 'url-'));
+const [NONE, CUT, CRL] = [join(folder, 'none.pem'), join(folder, 'cut.pem'), join(folder, 'crl.pem')];
+/** A certificate and its encrypted key. */
+const PEM = join(folder, 'one.pem');
+const SUBJECT = ['-subj', '/CN=x', '-passout', 'pass:x', '-keyout', PEM, '-out', PEM];
+execFileSync('openssl', ['req', '-x509', '-newkey', 'ed25519', ...SUBJECT], { stdio: 'pipe' });
+const CRL_TEXT =
+  'MH8wMzAFBgMrZXAwDDEKMAgGA1UEAwwBeBcNMjYxMTI4MTAyOTQ0WhcNMjYxMjA3MTAyOTQ0WjAFBgMrZXADQQDOD8oAtVpR+n8kpypiWK8taeRdU7KiuAS00EBkbXYs9jvi8uQjZ62IVdxAjJAG0EHJ6ym2wMBpdZJ1pmBf3hgN';
+writeFileSync(CUT, readFileSync(PEM).subarray(0, -50));
+writeFileSync(CRL, `-----BEGIN X509 CRL-----\n${CRL_TEXT}\n-----END X509 CRL-----\n`);
+writeFileSync(NONE, 'none');
 
 const readConfig = (url: string) => readDatabaseUrl(url).servers[0]?.config;
 
@@ -74,10 +86,11 @@ const TAKEN: readonly [parameter: string, config: object][] = [
   ['sslcertmode=allow', {}],
   [`sslrootcert=${PEM}`, { ssl: {}, sslFiles: { ca: PEM } }],
   ['sslrootcert=system', { ssl: {} }],
-  [`sslmode=require&sslcrl=${PEM}`, { ssl: {}, sslFiles: { crl: PEM } }],
+  [`sslcrl=${CRL}`, { ssl: {}, sslFiles: { crl: CRL } }],
+  ['sslpassword=x', { ssl: { passphrase: 'x' } }],
   ['sslsni=1', {}],
-  ['sslmode=require&ssl_min_protocol_version=TLSv1.3', { ssl: { minVersion: 'TLSv1.3' } }],
-  ['sslmode=require&ssl_max_protocol_version=TLSv1.2', { ssl: { maxVersion: 'TLSv1.2' } }],
+  ['ssl_min_protocol_version=TLSv1.3', { ssl: { minVersion: 'TLSv1.3' } }],
+  ['ssl_max_protocol_version=TLSv1.2', { ssl: { maxVersion: 'TLSv1.2' } }],
   ['min_protocol_version=3.0', {}],
   ['max_protocol_version=latest', {}],
   ['target_session_attrs=any', {}],
@@ -156,7 +169,22 @@ test.each([
   ],
   [
     'postgres://a/n?sslmode=verify-full&sslrootcert=/nowhere/ca.pem',
-    'sslrootcert=/nowhere/ca.pem: there is no such file; expected a file in PEM',
+    'sslrootcert=/nowhere/ca.pem: there is no such file; expected a certificate in PEM',
+  ],
+  [`postgres://a/n?sslrootcert=${NONE}`, `sslrootcert=${NONE}: no start line; expected a certificate in PEM`],
+  [`postgres://a/n?sslrootcert=${CUT}`, `sslrootcert=${CUT}: bad end line; expected a certificate in PEM`],
+  [`postgres://a/n?sslcert=${NONE}`, `sslcert=${NONE}: no start line; expected a certificate in PEM`],
+  [
+    `postgres://a/n?sslkey=${NONE}`,
+    `sslkey=${NONE}: unsupported; expected a private key in PEM, and its sslpassword if it is encrypted`,
+  ],
+  [
+    `postgres://a/n?sslkey=${PEM}`,
+    `sslkey=${PEM}: bad decrypt; expected a private key in PEM, and its sslpassword if it is encrypted`,
+  ],
+  [
+    `postgres://a/n?sslcrl=${PEM}`,
+    `sslcrl=${PEM}: Failed to parse CRL; expected a list of revoked certificates in PEM`,
   ],
   ['postgres://a/n?ssl=1', 'ssl=1: expected true'],
   ['postgres://a/n?schema=public', 'schema is not a parameter of libpq'],
