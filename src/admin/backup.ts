@@ -21,7 +21,7 @@ import { toFile, toNewPath } from './arguments.ts';
 import { queryRows } from './database.ts';
 import { describeRepeated, type Erasure, findNew, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
-import { CommandError, type Confirmed, confirm, createProgress, type Output } from './terminal.ts';
+import { CommandError, type Confirmed, confirm, createProgress, type Output, withPath } from './terminal.ts';
 
 /** The first byte of messages with a part of the archive, and the end of the archive, which the server does not send. */
 const ARCHIVE = 'd'.charCodeAt(0);
@@ -55,7 +55,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
     await syncPath(dirname(file));
   } catch (error) {
     await rm(part, { force: true });
-    throw error;
+    throw withPath(error, part);
   } finally {
     await server.close();
   }
@@ -169,7 +169,7 @@ function unpack(file: string, folder: string): void {
     extract({ file, cwd: folder, strict: true, sync: true, preserveOwner: false, onReadEntry });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    if (code?.startsWith('E')) throw error;
+    if (code?.startsWith('E')) throw withPath(error, folder);
     throw new CommandError(t`${file} is damaged, or no backup: ${message}`);
   } finally {
     progress.end();

@@ -10,7 +10,7 @@ import { toCsv } from './csv.ts';
 import { queryRow, queryTexts } from './database.ts';
 import { t } from './language.ts';
 import { type OfTenant, readTables, toIdentifier } from './tables.ts';
-import { CommandError, listCounts, type Output } from './terminal.ts';
+import { CommandError, listCounts, type Output, withPath } from './terminal.ts';
 
 /** A file to write: its name, its titles, and the query of its rows, as JSON arrays of texts. */
 type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
@@ -43,7 +43,7 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
     await rename(part, path);
   } catch (error) {
     await rm(part, { recursive: true, force: true });
-    throw error;
+    throw withPath(error, part);
   }
   return { json: { exported: Object.fromEntries(counts) }, text: t`Exported to ${folder}: ${listCounts(counts)}.` };
 }

@@ -126,6 +126,12 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
   }
 }
 
+/** Adds the path to an error of a file, such as that of a full disk, where Node leaves it out. */
+export function withPath(error: unknown, path: string): unknown {
+  if (error instanceof Error && /^E[A-Z]+: .*, \w+$/.test(error.message)) error.message += ` '${path}'`;
+  return error;
+}
+
 /** Prints an error and returns the exit code. */
 export function reportError(error: unknown, isJson: boolean, print: (text: string) => void): number {
   const isUsage = error instanceof CommanderError;
