@@ -179,8 +179,14 @@ export function isExported(texts: readonly string[], headers: readonly Header[])
  * letters whose accents are characters of their own.
  */
 export function toValue(text: string, { name, type, refers_to }: Column, exact = false): string {
-  if (refers_to || name === 'email') return text.trim();
-  return findKind(type)?.write(text.trim(), type) ?? (exact ? text : text.trim().normalize());
+  const plain = withPlainBlanks(text).trim();
+  if (refers_to || name === 'email') return plain;
+  return findKind(type)?.write(plain, type) ?? (exact ? text : plain.normalize());
+}
+
+/** Replaces blanks such as U+00A0, which web pages and spreadsheets have and nobody sees. */
+export function withPlainBlanks(text: string): string {
+  return text.replace(/\p{Zs}/gu, ' ');
 }
 
 /** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has it already. */

@@ -4,7 +4,7 @@ import { InvalidArgumentError } from 'commander';
 import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { UUID } from './arguments.ts';
-import { type Header, readTitles } from './columns.ts';
+import { type Header, readTitles, withPlainBlanks } from './columns.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { createWriter, type Line } from './lines.ts';
@@ -177,7 +177,9 @@ async function openRecord(db: Database, tenant: string, resource: string, name: 
 
 /** Finds a record by its id, e-mail or name. */
 async function findRecord(db: Database, table: Table, tenant: string, name: string): Promise<Row> {
-  const found = await findIds(db, tenant, [table.name, table.knownBy], [name.trim()]);
+  // An API client may have written other blanks.
+  const texts = [name.trim(), withPlainBlanks(name).trim()];
+  const found = await findIds(db, tenant, [table.name, table.knownBy], texts);
   const order = ['criado_em', 'id'].filter((name) => hasColumn(table, name));
   const values = [tenant, [...found.values()].flat(), null];
   const [row, ...others] = await readRows(db, table, order, 'r.id = any ($2::uuid[])', values);

@@ -96,6 +96,8 @@ test.each([
   ['numeric(8,2)', '1,5E-3', '0.0015'],
   ['text', 'Jose\u0301 ', 'Jos\u00e9'],
   ['text', ' 1,5 ', '1,5'],
+  ['text', 'UNIDADE\u00a0IP\u00ca\u2003', 'UNIDADE IP\u00ca'],
+  ['date', '01/05/1985\u00a000:00', '1985-05-01'],
   ['numeric(10,2)[]', '{1.50,2.00}', '{1.50,2.00}'],
 ])('a value of type %s may be written %j', (type, text, value) => {
   expect(toValue(text, column('x', type))).toBe(value);

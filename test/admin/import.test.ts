@@ -355,6 +355,8 @@ describe('a file that was imported before', () => {
   test('leaves no blanks around texts, by which nobody would find a record', async () => {
     expect(await importInto('academias', ['nome', 'Sul \u00a0'])).toMatchObject({ code: 0 });
     expect(await importing('nome,email,unidade\nLia,lia@x.example,Sul\n')).toEqual(created(1));
+    expect(await importInto('academias', ['nome', 'Sul Ipê'])).toMatchObject({ code: 0 });
+    expect(await importing('nome,email,unidade\nLeo,leo@x.example,Sul\u00a0Ipê\n')).toEqual(created(1));
   });
 
   test('updates no record twice, named by its id and by its e-mail', async () => {
