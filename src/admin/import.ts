@@ -13,7 +13,7 @@ import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
-import { CommandError, createProgress, describeBad, listCounts, type Output, toTable } from './terminal.ts';
+import { CommandError, createProgress, describeBad, listCounts, type Output, toTable, withPath } from './terminal.ts';
 
 export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   readonly delimiter?: string;
@@ -38,7 +38,7 @@ type Preview = {
 
 /** What has become of the lines of a file, in numbers. */
 type Imported = { readonly table: string; readonly preview: Preview } & Readonly<
-  Record<'created' | 'updated' | 'skipped', number>
+  Record<'created' | 'updated' | 'unchanged' | 'skipped', number>
 >;
 
 /** Postgres's limit of columns per table. */
@@ -55,6 +55,7 @@ const ALL = 'all';
 const KINDS = [
   ['created', 'wouldCreate', (list: string) => t`Created: ${list}.`],
   ['updated', 'wouldUpdate', (list: string) => t`Updated: ${list}.`],
+  ['unchanged', 'wouldLeave', (list: string) => t`Unchanged: ${list}.`],
   ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`],
 ] as const;
 
@@ -135,8 +136,8 @@ export async function importSource(
     if (options.problems) await writeProblems(options.problems, titles, lines, delimiter);
     throw toError(table.name, preview, lines, options);
   }
-  const counts = { created: 0, updated: 0, skipped: 0 };
-  for (const { id, isSkipped } of lines) counts[isSkipped ? 'skipped' : id ? 'updated' : 'created'] += 1;
+  const counts = { created: 0, updated: 0, unchanged: 0, skipped: 0 };
+  for (const { id, leftOut } of lines) counts[leftOut ?? (id ? 'updated' : 'created')] += 1;
   return { table: table.name, preview, ...counts };
 }
 
@@ -163,7 +164,7 @@ async function writeProblems(
   // Personal data: only the owner may read it.
   await writeFile(file, text, { flag: 'wx', mode: 0o600 }).catch(async (error) => {
     if (error.code !== 'EEXIST') await rm(file, { force: true });
-    throw error;
+    throw withPath(error, file);
   });
 }
 
@@ -270,7 +271,7 @@ function toCommand(table: string, file: string, options: ImportOptions): string 
 }
 
 function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {
-  const isListed = { created: true, updated: update, skipped: skipExisting };
+  const isListed = { created: true, updated: update, unchanged: update, skipped: skipExisting };
   const kinds = KINDS.filter(([kind]) => isListed[kind]).map(([kind, would, describe]) => {
     const counts = imported.map((file) => [file.table, file[kind]] as const);
     return { key: dryRun ? would : kind, text: describe(listCounts(counts)), counts: Object.fromEntries(counts) };

@@ -20,7 +20,8 @@ export type Line = {
   id?: string;
   /** Its record exists, and it must not change that. */
   exists?: boolean;
-  isSkipped?: boolean;
+  /** Why it is not written. */
+  leftOut?: 'skipped' | 'unchanged';
   /** Its e-mail or name belongs to another record. */
   isTaken?: boolean;
 };
@@ -44,7 +45,13 @@ export type Writer = {
 };
 
 /** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
-type Candidate = { readonly line: Line; readonly label: string | undefined; readonly key: string };
+type Candidate = {
+  readonly line: Line;
+  readonly label: string | undefined;
+  readonly key: string;
+  /** The line has an id too: only a line without one may not be the same. */
+  readonly isSecond: boolean;
+};
 
 /** Lines per SQL call. */
 const BATCH = 5_000;
@@ -106,10 +113,14 @@ export function createWriter(
   }
 
   function toCandidates(line: Line): Candidate[] {
-    const label = labels.find((name) => line.fields[name]);
-    if (allowDuplicates || line.id !== undefined || (!label && line.bad.length > 0)) return [];
-    const texts = (label ? [label] : names).map((name) => line.fields[name]?.toLowerCase());
-    return [{ line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64') }];
+    if (allowDuplicates || line.id !== undefined) return [];
+    const own = labels.filter((name) => line.fields[name]);
+    const others = names.filter((name) => name !== 'id');
+    return [...new Set([own[0], own.find((name) => name !== 'id')])].flatMap((label, index) => {
+      if (!label && line.bad.length > 0) return [];
+      const texts = (label ? [label] : others).map((name) => line.fields[name]?.toLowerCase());
+      return { line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), isSecond: index > 0 };
+    });
   }
 
   /** The ids of the existing records of candidates, by key. */
@@ -139,19 +150,20 @@ export function createWriter(
   }
 
   /** `seen` has the first line of each record, however they name it. */
-  function decide({ line, label, key }: Candidate, [id, another]: readonly string[], seen: Map<string, number>): void {
+  function decide(candidate: Candidate, [id, another]: readonly string[], seen: Map<string, Line>): void {
+    const { line, label, key, isSecond } = candidate;
     const add = (message: string) => addProblem(line, label ?? null, message);
-    const first = seen.get(id ?? key) ?? line.line;
+    const first = seen.get(id ?? key) ?? line;
     seen.set(id ?? key, first);
     if (id !== undefined && skipExisting) {
-      line.isSkipped = true;
+      line.leftOut = 'skipped';
     } else if (id !== undefined && !update) {
       line.exists = true;
       add(label ? t`is that of one of the tenant's ${table}` : t`is the same as one of the tenant's ${table}`);
     } else if (another !== undefined) {
       add(t`is the ${label} of several ${table}: give the id`);
-    } else if (first !== line.line) {
-      add(label ? t`is also that of line ${first}` : t`is the same as line ${first}`);
+    } else if (first !== line && !(isSecond && first.fields.id)) {
+      add(label ? t`is also that of line ${first.line}` : t`is the same as line ${first.line}`);
     } else if (id !== undefined) {
       line.id = id;
     } else if (update && label === 'id') {
@@ -198,11 +210,18 @@ export function createWriter(
   }
 
   async function send(lines: readonly Line[]): Promise<void> {
-    for (const [isChange, sent] of Map.groupBy(lines, ({ id }) => id !== undefined)) {
-      const byLine = new Map(sent.map((line) => [line.line, line]));
-      const texts = JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })));
+    const byLine = new Map(lines.map((line) => [line.line, line]));
+    const toValues = (sent: readonly Line[]) => {
+      return [tenant, toIdentifier(table), JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })))];
+    };
+    for (const [isChange, all] of Map.groupBy(lines, ({ id }) => id !== undefined)) {
+      // Written, they would be changes for which clients read the records again.
+      const find = 'select * from private.find_unchanged($1, $2::text::regclass, $3)';
+      const same = isChange ? await queryRows<{ line: number }>(db, find, toValues(all)) : [];
+      for (const { line } of same) (byLine.get(line) as Line).leftOut = 'unchanged';
+      const sent = all.filter(({ leftOut }) => !leftOut);
       const sql = 'select * from private.import_rows($1, $2::text::regclass, $3, $4)';
-      const bad = await queryRows<BadLine>(db, sql, [tenant, toIdentifier(table), texts, isChange]);
+      const bad = await queryRows<BadLine>(db, sql, [...toValues(sent), isChange]);
       for (const { line, field, message } of bad) addProblem(byLine.get(line) as Line, field, message);
     }
   }
@@ -217,13 +236,16 @@ export function createWriter(
       await db.query(`select set_config('timezone', $1, true), set_config('datestyle', 'ISO, DMY', true)`, [timeZone]);
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
-      const found = await find(candidates);
-      const seen = new Map<string, number>();
-      for (const candidate of candidates) decide(candidate, found.get(candidate.key) ?? [], seen);
-      await refuseTaken(lines, new Set(candidates.flatMap(({ line, label }) => (label === knownBy ? line : []))));
+      const firsts = candidates.filter(({ isSecond }) => !isSecond);
+      const found = await find(firsts);
+      const seen = new Map<string, Line>();
+      for (const candidate of candidates) {
+        decide(candidate, (!candidate.isSecond && found.get(candidate.key)) || [], seen);
+      }
+      await refuseTaken(lines, new Set(firsts.flatMap(({ line, label }) => (label === knownBy ? line : []))));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       for (const batch of inBatches(lines)) {
-        await send(batch.filter(({ bad, isSkipped }) => bad.length === 0 && !isSkipped));
+        await send(batch.filter(({ bad, leftOut }) => bad.length === 0 && !leftOut));
         onWritten?.(batch.length);
       }
     },

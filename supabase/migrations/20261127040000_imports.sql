@@ -1,6 +1,6 @@
 -- A default with the text $2, such as 'R$20,00', was changed where an import left its column empty. And an import no longer alters the
 -- indexes of searches: until its end, that locked all creations and most lists of every tenant out. Its messages name the column whose
--- type cannot read a text. What a trigger refuses is a bad line too.
+-- type cannot read a text. What a trigger refuses is a bad line too. A line that changes nothing is no change.
 
 -- Postgres does not name that column.
 create function private.find_unreadable(p_table regclass, p_fields jsonb)
@@ -31,6 +31,40 @@ end;
 $$;
 comment on function private.find_unreadable(regclass, jsonb) is
   'The first column of a table whose type cannot read its text of an import; null for none';
+
+create function private.find_unchanged(p_tenant_id uuid, p_table regclass, p_lines jsonb)
+returns table (line integer)
+language plpgsql
+stable
+set search_path = pg_catalog, pg_temp
+as $$
+declare
+  v_condition text;
+begin
+  select string_agg(
+           format(
+             -- Types such as json have no equality of their own, and that of others ignores a part, such as the case of letters.
+             '(not l.value -> ''fields'' ? %1$L or to_jsonb(r.%1$I) is not distinct from to_jsonb((l.value -> ''fields'' ->> %1$L)::%2$s))',
+             c.name, c.type
+           ),
+           ' and '
+         )
+    into v_condition
+    from private.data_columns(p_table) c
+   where c.name <> 'id';
+  return query execute format(
+    'select (l.value ->> ''line'')::integer
+       from jsonb_array_elements($2) l
+       join %s r on r.tenant_id = $1 and r.id = (l.value ->> ''id'')::uuid and %s',
+    p_table, v_condition
+  ) using p_tenant_id, p_lines;
+exception
+  when data_exception or integrity_constraint_violation then
+    return; -- A value that no row can have: private.import_rows tells its line.
+end;
+$$;
+comment on function private.find_unchanged(uuid, regclass, jsonb) is
+  'The lines of the elements for private.import_rows that would change no field of the row that their id names';
 
 create or replace function private.import_rows(
   p_tenant_id uuid, p_table regclass, p_lines jsonb, p_is_update boolean default false

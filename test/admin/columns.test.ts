@@ -272,9 +272,17 @@ test('two lines of a file with the same e-mail or id, in any case of its letters
     refused(
       4,
       `line 4: id "${id.toLowerCase()}": is also that of line 2`,
+      'line 4: email "e@x.example": is also that of line 3',
       'line 5: email "e@x.example": is also that of line 3',
     ),
   );
+  const twins = ['A,a@x.example', 'B,A@x.example'];
+  for (const names of [twins, twins.toReversed()]) {
+    const problem = `line 3: email "${names[1]?.slice(2)}": is also that of line 2`;
+    for (const lines of [`${id},${names[0]}\n,${names[1]}`, `,${names[0]}\n${id},${names[1]}`]) {
+      expect(await importing(`id,nome,email\n${lines}\n`)).toEqual(refused(2, problem));
+    }
+  }
 });
 
 test('an update names records that there are, and one record once', async () => {

@@ -304,12 +304,21 @@ describe('a file that was imported before', () => {
     const update = 'email,Celular,nome\nANA@x.example,9,\nbia@x.example,,Beatriz\ncaio@x.example,3,Caio\n';
     const wouldCreate = expect.stringContaining('{"wouldCreate":{"alunos":1},"wouldUpdate":{"alunos":2},');
     expect(await importing(update, '--update', '--dry-run', '--json')).toMatchObject({ code: 0, output: wouldCreate });
-    const output = '{"created":{"alunos":1},"updated":{"alunos":2}}\n';
+    const output = '{"created":{"alunos":1},"updated":{"alunos":2},"unchanged":{"alunos":0}}\n';
     expect(await importing(update, '--update', '--json')).toEqual({ code: 0, output, errors: '' });
+    const changes = () => rows('select kind, records from private.changes where tenant_id = $1 order by id', [tenant]);
+    const before = await changes();
+    const same = { code: 0, output: 'Created: alunos 0.\nUpdated: alunos 1.\nUnchanged: alunos 2.\n', errors: '' };
+    expect(await importing(update.replace(',9,', ',8,'), '--update')).toEqual(same);
+    expect(await importing(update.replace(',3,', ',4,'), '--update')).toMatchObject({ code: 0 });
+    expect((await changes()).slice(before.length)).toMatchObject([
+      { records: { length: 1 } },
+      { records: { length: 2 } },
+    ]);
     expect(await phones()).toEqual([
       { nome: 'Ana', telefone: '9' },
       { nome: 'Beatriz', telefone: '2' },
-      { nome: 'Caio', telefone: '3' },
+      { nome: 'Caio', telefone: '4' },
     ]);
   });
 
@@ -376,6 +385,8 @@ describe('a file that was imported before', () => {
   test('is noticed by the name of a gym, or by all columns where records have none', async () => {
     const gyms = 'nome\nCentro\nPraia\ncentro\n';
     expect(await importInto('academias', gyms)).toEqual(refused(3, 'line 4: nome "centro": is also that of line 2'));
+    const twice = `id,titulo,ordem\n${ANA},Sono,1\n,sono,1\n,Sono,2\n`;
+    expect(await importInto('anamnese_secoes', twice)).toEqual(refused(3, 'line 3: is the same as line 2'));
     const content = 'titulo,ordem,ativo\nHábitos,1,\nDores,2,sim\n';
     expect((await importInto('anamnese_secoes', content)).code).toBe(0);
     const again = 'titulo,ordem,ativo\nHábitos,2,sim\nhábitos,1,\nDores,2,não\nDores,2,N\n';

@@ -224,9 +224,11 @@ describe('update', () => {
       academia_id: GYM,
       sexo: null,
     });
+    const history = await json('history', 'alunos', ANA);
     expect(await ofAurora('update', 'alunos', ANA, '--set', 'telefone=9')).toMatchObject({
       output: 'Nothing was changed.\n',
     });
+    expect(await json('history', 'alunos', ANA)).toEqual(history);
     expect(await json('update', 'alunos', ANA, '--set', `email=${EMAIL}`)).toEqual({
       id: ANA,
       changed: { email: { from: 'ana@nova.example', to: EMAIL } },

@@ -34,6 +34,8 @@ const ACCEPTED: Readonly<Record<string, string>> = {
     'its text is made by format() from the quoted name and the type of a column',
   'security: private.find_rows(uuid,regclass,text[],jsonb): text type variable is not sanitized':
     'the expressions that it puts together are made by format() from quoted names of the catalog',
+  'security: private.find_unchanged(uuid,regclass,jsonb): text type variable is not sanitized':
+    'the expressions that it puts together are made by format() from quoted names of the catalog',
   'security: private.student_data(uuid,uuid): text type variable is not sanitized':
     'the conditions of student_rows() are made by format() from quoted names of the catalog',
   'security: private.erase_student(uuid,uuid): text type variable is not sanitized':
@@ -43,6 +45,8 @@ const ACCEPTED: Readonly<Record<string, string>> = {
   'warning extra: private.find_rows(uuid,regclass,text[],jsonb): OUT variable "line" is maybe unmodified':
     'return query execute sets it',
   'warning extra: private.find_rows(uuid,regclass,text[],jsonb): OUT variable "id" is maybe unmodified':
+    'return query execute sets it',
+  'warning extra: private.find_unchanged(uuid,regclass,jsonb): OUT variable "line" is maybe unmodified':
     'return query execute sets it',
   'warning extra: private.find_records(uuid,regclass,text,jsonb): OUT variable "value" is maybe unmodified':
     'return query execute sets it',
