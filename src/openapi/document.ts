@@ -131,7 +131,7 @@ function createLocator(main: string, texts: ReadonlyMap<string, string>, moved: 
   const walk = (file: YamlFile, place: Place, passed = 0): Found => {
     let found: Found = { file, node: file.root, offset: 0 };
     for (const name of place) {
-      const holder = follow(found, passed);
+      const holder = findChild(found.node, name) ? found : follow(found, passed);
       const next = findChild(holder.node, name);
       if (!next) break;
       found = { file: holder.file, ...next };

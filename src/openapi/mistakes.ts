@@ -2,7 +2,7 @@
 
 import type { Mistake } from './document.ts';
 import { ALL_METHODS } from './path.ts';
-import { find, type Place, readPointer, toPointer } from './pointer.ts';
+import { enter, find, type Place, readPointer, toPointer } from './pointer.ts';
 
 /** The maximum length of a name in Postgres. */
 export const MAX_NAME = 63;
@@ -230,7 +230,7 @@ export function describeMistakes(document: object, mistakes: readonly Mistake[])
   const described = new Map<string, Mistake>();
   for (const mistake of mistakes) {
     const { text, place = [] } = mistake;
-    const found = find(document, place);
+    const found = enter(document, find(document, place));
     const real = found.node === undefined ? place : found.place;
     const { name } = splitPlace(real);
     const key = `${toPointer(real)} ${text}`;

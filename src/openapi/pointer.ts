@@ -9,12 +9,16 @@ type Found = { readonly node: unknown; readonly place: Place };
 /** A longer chain of references counts as a cycle. */
 export const MAX_REFERENCES = 100;
 
-/** Finds a place, and follows the references on the way; the node is undefined if the document has no such place. */
+/**
+ * Finds a place, and follows the references on the way, except for what stands beside them; the node is undefined if the document has
+ * no such place.
+ */
 export function find(document: object, place: Place, passed = 0): Found {
   let found: Found = { node: document, place: [] };
   for (const name of place) {
-    const { node, place } = enter(document, found, passed);
-    const parts = typeof node === 'object' && node !== null ? (node as Readonly<Record<string, unknown>>) : {};
+    const isOwn = Object.hasOwn(Object(found.node), name);
+    const { node, place } = isOwn ? found : enter(document, found, passed);
+    const parts = Object(node) as Readonly<Record<string, unknown>>;
     found = { node: Object.hasOwn(parts, name) ? parts[name] : undefined, place: [...place, name] };
   }
   return found;
@@ -22,10 +26,11 @@ export function find(document: object, place: Place, passed = 0): Found {
 
 /** Resolves a reference; undefined if it leads to nothing. Returns any other value unchanged. */
 export function follow<T>(document: object, value: T | { $ref: string }): T {
-  return enter(document, { node: value, place: [] }, 0).node as T;
+  return enter(document, { node: value, place: [] }).node as T;
 }
 
-function enter(document: object, found: Found, passed: number): Found {
+/** Follows the references of what was found. */
+export function enter(document: object, found: Found, passed = 0): Found {
   if (!isReference(found.node)) return found;
   const { $ref } = found.node;
   if (!$ref.startsWith('#') || passed > MAX_REFERENCES) return { ...found, node: undefined };

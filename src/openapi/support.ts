@@ -154,7 +154,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     }
     const section = sectionOf(kind);
     if (section !== undefined && isReference(node) && isElsewhere(node.$ref, section)) {
-      mistakes.push(toMistake('a reference to another kind of object', place, node.$ref, section));
+      mistakes.push(toMistake('a reference to another kind of object', [...place, '$ref'], node.$ref, section));
     }
     // A webhook describes requests that another system sends.
     if (place[0] === 'webhooks') return;

@@ -148,6 +148,10 @@ test('a chain of references has what stands beside each, and a map the parts bes
 const LINE = FILES['schemas/Line.yaml'];
 const SHARED = `  responses: { Gone: { description: Gone, content: { application/json: { schema: { required: [code] } } } } }`;
 
+const ACCEPT = '  parameters: { A: { name: Accept, in: header, schema: { type: string } } }';
+const refTo = (component: string) => `{ $ref: '#/components/${component}' }`;
+const contentOf = (schema: string) => `{ application/json: { schema: ${schema} } }`;
+
 /** What has a mistake: the files that differ, and the message. */
 const MISTAKES: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, message: RegExp]>> = {
   'a reference, which is a URI, in the path of a file and in the pointer': [
@@ -186,6 +190,21 @@ const MISTAKES: Readonly<Record<string, readonly [files: Readonly<Record<string,
       ),
     },
     /^openapi\.yaml:19: responses Gone: the schema of the response 404 does not allow what the gateway sends: \{"error":"text"\}$/,
+  ],
+  'a mistake in a shared schema or parameter, once': [
+    {
+      'openapi.yaml': MAIN.replaceAll(/responses: /g, `parameters: [${refTo('parameters/A')}]\n      responses: `)
+        .replaceAll(/'200': /g, `'404': { description: Gone, content: ${contentOf(refTo('schemas/E'))} }, '200': `)
+        .replace(/components:.*/s, `components:\n  ${SCHEME}\n  schemas: { E: { required: [code] } }\n${ACCEPT}`),
+    },
+    /^openapi\.yaml:21: schemas E: the schema of the response 404 does [^\n]*\nopenapi\.yaml:22: parameters A: parameter Accept in [^\n]*$/,
+  ],
+  'what stands beside a reference, where that leads to the same': [
+    {
+      'schemas/Order.yaml': "properties: { a: { $ref: Line.yaml, maxLength: '1' } }\n",
+      'schemas/Line.yaml': 'maxLength: 1\n',
+    },
+    /^schemas\/Order\.yaml:1: schemas Order: properties\/a\/maxLength must be integer$/,
   ],
 };
 
