@@ -167,7 +167,7 @@ function simplify(use: Use, schema: Schema): Node {
   };
 }
 
-type Unevaluated = { readonly unevaluatedItems?: Schema; readonly unevaluatedProperties?: boolean | Schema };
+type Unevaluated = { readonly unevaluatedItems?: Schema };
 
 /** Whether a schema has a type and nothing else; an integer of a request has bounds in any case. */
 function isType({ minimum = EXACT[0], maximum = EXACT[1], ...own }: Schema): boolean {

@@ -586,14 +586,17 @@ function toReturned(schema: Schema): Call['returns'] {
 }
 
 /** Whether an object has properties that are no columns: those of one of several shapes, or any that a schema describes. */
-function hasShapes({ additionalProperties: others, allOf = [], anyOf = [], oneOf = [] }: Schema, nesting = 0): boolean {
-  const isShape = (choice: Schema) => Object.keys(readProperties(choice).properties).length > 0;
-  const isMap = typeof others === 'object' && Object.keys(others).length > 0;
-  return (
-    isMap ||
-    [...anyOf, ...oneOf].some(isShape) ||
-    (nesting <= MAX_NESTING && allOf.some((part) => hasShapes(part, nesting + 1)))
-  );
+function hasShapes(schema: Schema, nesting = 0): boolean {
+  if (nesting > MAX_NESTING) return false;
+  const { allOf = [], anyOf = [], oneOf = [], then = {}, else: otherwise = {}, dependentSchemas = {} } = schema;
+  const { additionalProperties, unevaluatedProperties, patternProperties = {} } = schema;
+  const maps = [additionalProperties, unevaluatedProperties, ...Object.values(patternProperties)];
+  const choices = [...anyOf, ...oneOf, then, otherwise, ...Object.values(dependentSchemas)];
+  // `false` was converted to `not: {}`.
+  const isMap = (others: unknown) => Object.keys(Object(others)).some((name) => name !== 'not');
+  const hasOwn = (part: Schema) => hasShapes(part, nesting + 1);
+  const isShape = (part: Schema) => Object.keys(readProperties(part).properties).length > 0 || hasOwn(part);
+  return maps.some(isMap) || choices.some(isShape) || allOf.some(hasOwn);
 }
 
 /** Whether all objects of a schema have a property, whichever of its shapes they have. */

@@ -24,6 +24,10 @@ export type Schema = {
   readonly allOf?: readonly Schema[];
   readonly anyOf?: readonly Schema[];
   readonly oneOf?: readonly Schema[];
+  readonly then?: Schema;
+  readonly else?: Schema;
+  readonly dependentSchemas?: Readonly<Record<string, Schema>>;
+  readonly unevaluatedProperties?: boolean | Schema;
   readonly 'x-never-null'?: unknown;
 };
 

@@ -1,5 +1,6 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { toCall } from '../../src/api/call.ts';
 import { messages } from '../../src/api/messages.ts';
 import { receive } from '../../src/api/validate.ts';
@@ -23,20 +24,33 @@ function changed(change: (operation: OpenAPIV3.OperationObject & Record<string, 
 
 const parameter = (schema: object) => ({ name: 'x', in: 'query', schema }) as never;
 
-const A = { type: 'object', properties: { a: {} } };
+/** A document as one of OpenAPI 3.1, without the schemas, which are those of 3.0. */
+function withoutSchemas(source: OpenAPIV3.Document): OpenAPIV3.Document {
+  const { securitySchemes = {} } = document.components ?? {};
+  return { ...source, openapi: '3.1.0', components: { securitySchemes } };
+}
+
+const A = 'type: object, properties: { a: {} }';
 test.each([
   [A, 'row'],
-  [{ ...A, additionalProperties: {} }, 'row'],
-  [{ ...A, anyOf: [{ required: ['a'] }] }, 'row'],
-  [{ ...A, additionalProperties: { type: 'string' } }, 'value'],
-  [{ ...A, oneOf: [A, { type: 'object' }] }, 'value'],
-  [{ type: 'array', items: { allOf: [{ ...A, oneOf: [A] }, A] } }, 'values'],
-])('the properties of an object are columns, unless it has several shapes: %j', async (schema, returns) => {
-  const changedSchema = changed((o) => {
-    o.parameters = [];
-    o.responses = { '200': { description: 'x', content: { 'application/json': { schema: schema as never } } } };
-  });
-  expect((await compile(changedSchema)).operations.get('listarAcademias')?.returns).toBe(returns);
+  [`${A}, additionalProperties: {}`, 'row'],
+  [`${A}, anyOf: [{ required: [a] }]`, 'row'],
+  [`${A}, additionalProperties: { type: string }`, 'value'],
+  [`${A}, patternProperties: { ^ip_: { type: string } }`, 'value'],
+  [`${A}, patternProperties: { ^x-: false }`, 'row'],
+  [`${A}, unevaluatedProperties: { type: string }`, 'value'],
+  [`${A}, unevaluatedProperties: false`, 'row'],
+  [`${A}, if: { ${A} }, then: { required: [a] }`, 'row'],
+  [`${A}, if: { ${A} }, else: { ${A} }`, 'value'],
+  [`${A}, then: { oneOf: [{ ${A} }] }`, 'value'],
+  [`${A}, dependentSchemas: { a: { ${A} } }`, 'value'],
+  [`${A}, oneOf: [{ ${A} }, { type: object }]`, 'value'],
+  [`type: array, items: { allOf: [{ ${A}, oneOf: [{ ${A} }] }, { ${A} }] }`, 'values'],
+])('the properties of an object are columns, unless it has several shapes: %s', async (keywords, returns) => {
+  const content = { 'application/json': { schema: parse(`{ ${keywords} }`) } };
+  const responses = { 200: { description: 'x', content } };
+  const { operations } = await compile(withoutSchemas(documentOf({ responses }, '/um', 'get')));
+  expect([...operations.values()].map((operation) => operation.returns)).toEqual([returns]);
 });
 
 test('`after` takes records of several shapes, if each has an id', async () => {
@@ -73,8 +87,7 @@ test.each([
 ])('a body with other values than its fields is one argument: %j', async (value, more, p_body) => {
   const properties = { p_nome: { type: 'string' } };
   const schema = { type: 'object', additionalProperties: false, properties, ...more };
-  const { securitySchemes = {} } = document.components ?? {};
-  const source = { ...documentOf(jsonBody(schema)), openapi: '3.1.0', components: { securitySchemes } };
+  const source = withoutSchemas(documentOf(jsonBody(schema)));
   expect(await read(source, '/v1/um', { body: JSON.stringify(value) })).toMatchObject({
     args: { p_body },
   });
