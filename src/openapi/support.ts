@@ -103,14 +103,7 @@ const RULES: readonly Rule[] = [
   ['schema', 'a value of another type in an `enum`', findOtherTypes],
   ['schema', 'a schema that no value meets', findContradictions],
   ['schema', 'integers that JSON readers round', findHugeBounds],
-  [
-    'schema',
-    'a keyword with a value that it does not have',
-    ({ discriminator }, isVersion30) =>
-      isVersion30 || discriminator === undefined || typeof Object(discriminator).propertyName === 'string'
-        ? []
-        : [['discriminator', 'discriminator must have a propertyName']],
-  ],
+  ['schema', 'a keyword with a value that it does not have', findDiscriminator],
   ...EXTENSIONS.map(
     ([kind, names, form, isValid]): Rule => [
       kind,
@@ -263,13 +256,27 @@ function findKeywords(node: Node): Fault[] {
   return unknown.map((name) => [name, name]);
 }
 
-/** Finds unknown formats, and an int32 of what is no number: the converter of schemas gives an int32 its bounds. */
+/** Finds what the schema of the specification does not: that of OpenAPI 3.1 takes any discriminator. */
+function findDiscriminator({ discriminator }: Node, isVersion30: boolean): Fault[] {
+  if (discriminator === undefined) return [];
+  const { propertyName, mapping = {}, ...others } = isJsonObject(discriminator) ? discriminator : {};
+  const isOfTexts = isJsonObject(mapping) && Object.values(mapping).every(isText);
+  const unknown = Object.keys(others).filter((name) => !name.startsWith('x-'));
+  const texts = [
+    ...(isVersion30 || isText(propertyName) ? [] : ['discriminator must have a propertyName']),
+    ...(isVersion30 || isOfTexts ? [] : ['mapping must be a map from values to names of schemas or references']),
+    ...unknown.map((name) => `discriminator has ${name}, which OpenAPI does not define: correct it, or remove it`),
+  ];
+  return texts.map((text) => ['discriminator', text]);
+}
+
+/** Finds unknown formats, and those of numbers of what is none: they would have no effect, or the bounds of an int32. */
 function findFormats({ format, type }: Node): Fault[] {
   if (typeof format !== 'string') return [];
   const types = [type ?? []].flat();
-  const isMisplaced = format === 'int32' && types.length > 0 && !/integer|number/.test(types.join());
-  if (Object.hasOwn(formats, format) && !isMisplaced) return [];
   const isNumber = types.includes('integer') || types.includes('number');
+  const isMisplaced = /^(int32|int64|float|double)$/.test(format) && types.length > 0 && !isNumber;
+  if (Object.hasOwn(formats, format) && !isMisplaced) return [];
   const remedy = isNumber ? 'use minimum and maximum' : 'use a pattern';
   return [['format', `"${format}"${isMisplaced ? ` of ${types.join(' or ')}` : ''}`, remedy]];
 }
