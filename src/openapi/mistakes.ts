@@ -93,8 +93,7 @@ export const REFUSED = {
   'keywords beside `$ref` in 3.0': (names) =>
     `${names} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`,
   '`nullable` in 3.1': () => "nullable has no effect in OpenAPI 3.1: add 'null' to the type",
-  'a keyword that is none': (name) =>
-    `has ${name}, which JSON Schema does not define: correct it, or call it x-${name}`,
+  'a keyword that is none': (name) => `has ${name}, which JSON Schema does not define: ${adviseOn(name)}`,
   'a keyword with a value that it does not have': (text) => text,
   'an extension of another form': (name, form) => `${name} must be ${form}: correct it`,
   'a misspelt extension': (name, near) => `${name} has no effect: call it ${near}, or give it another name`,
@@ -148,8 +147,18 @@ function unknownOf({ params }: SchemaError): string | undefined {
   return params.additionalProperty ?? params.unevaluatedProperty;
 }
 
-function adviseOn(unknown: string, place: Place): string {
+/** What Swagger 2.0 had beside the name of a parameter or a header. */
+const IN_SCHEMA = 'type format enum default items pattern minimum maximum minLength maxLength'.split(' ');
+
+/** The remedy for a key that the object at a place does not have. */
+function adviseOn(unknown: string, place: Place = []): string {
   const method = unknown.toLowerCase();
+  const [around, name] = place.slice(-2).map(String);
+  if (unknown === 'ref') return 'call it $ref';
+  if (IN_SCHEMA.includes(unknown) && /^(parameters|headers)$/.test(`${around}`)) return 'move it into schema';
+  if (unknown === 'schema' && (/^(responses|requestBodies)$/.test(`${around}`) || name === 'requestBody')) {
+    return 'move it into content, below application/json';
+  }
   if (method !== unknown && ALL_METHODS.includes(method)) return `call it ${method}`;
   return place.join() === 'paths' ? `call it /${unknown}` : `correct it, or call it x-${unknown}`;
 }
@@ -198,6 +207,11 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
         schemaPath.startsWith(other.schemaPath.replace(/properties\/in\/enum$/, '')) &&
         `${instancePath}/`.startsWith(other.instancePath.replace(/in$/, '')),
     );
+  // Of several types that a value could have, the last one tells it. A value of another type is in no enum either.
+  const isOfLastType = (error: SchemaError) => {
+    const last = all.findLast((other) => other.keyword === 'type' && other.instancePath === error.instancePath);
+    return !['type', 'enum'].includes(error.keyword) || (last ?? error) === error;
+  };
   const isFirst = (error: SchemaError) => all.find((other) => other.instancePath === error.instancePath) === error;
   const errors = all.filter(
     (error) =>
@@ -206,7 +220,7 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
       !isOfOtherPlace(error) &&
       // findPatterns has the name that is no regular expression.
       !(error.keyword === 'propertyNames' && error.instancePath.endsWith('/patternProperties')) &&
-      (isFirst(error) || !isChoice(error.instancePath)),
+      (isChoice(error.instancePath) ? isFirst(error) : isOfLastType(error)),
   );
   // The gateway serves no parameter with content.
   const isChoiceMissing = ({ message, schemaPath }: SchemaError) =>

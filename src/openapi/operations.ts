@@ -23,6 +23,7 @@ import {
   type Scalar,
   type Schema,
   scalarOf,
+  TYPES,
   typesOf,
 } from './schema.ts';
 import { resolve } from './structure.ts';
@@ -435,8 +436,8 @@ class OperationReader {
       this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
       return [];
     };
-    // support.ts refuses any other place.
-    if (source.in !== 'query' && source.in !== 'path' && source.in !== 'header') return [];
+    // support.ts refuses any other place, and the specification demands a name.
+    if ((source.in !== 'query' && source.in !== 'path' && source.in !== 'header') || !name) return [];
     if (source.content) return refuse('a parameter with content', parameter);
     if (source.in === 'header' && IGNORED_HEADERS.includes(name.toLowerCase())) {
       return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
@@ -446,6 +447,8 @@ class OperationReader {
     if (!schema) return [];
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
+    // The specification refuses a type that is none.
+    if (typesOf(items ?? schema).some((name) => !TYPES.includes(name))) return [];
     if (!type || formOf(schema) === 'json') return refuse('an object as a parameter, `deepObject`', parameter);
     const { style, separator, isExploded } = readStyle(source);
     if (!separator) {

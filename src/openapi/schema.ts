@@ -2,8 +2,9 @@
 // const, exclusive bounds as numbers, no references.
 
 import type { OpenAPIV3 } from 'openapi-types';
+import { isJsonObject } from '../store/store.ts';
 import { find, follow, isReference, readReference, toPointer } from './pointer.ts';
-import { mapChildren } from './structure.ts';
+import { mapChildren, SUBSCHEMAS } from './structure.ts';
 
 /** A schema of the document in that form. It may contain itself. */
 export type Schema = {
@@ -96,9 +97,10 @@ export function createConverter(
 
   function fill(
     schema: Source,
-    { $ref, $schema, $defs, definitions, ...own }: Source,
+    { $ref, $schema, $defs, definitions, ...all }: Source,
     around: readonly string[],
   ): void {
+    const own = pick(all, (name) => hasForm(name, all[name]));
     if (typeof $ref === 'string') {
       // OpenAPI 3.1 has keywords beside a reference: both apply, and `unevaluatedProperties` knows the properties of both.
       const others = Array.isArray(own.allOf) ? own.allOf : [];
@@ -204,6 +206,12 @@ function unifyNull(schema: Source, { type, nullable }: Source): Source {
 /** Whether a keyword validates nothing. */
 export function isAnnotation(name: string): boolean {
   return ANNOTATIONS.includes(name) || name.startsWith('x-');
+}
+
+/** Whether a keyword is a list or a map as it should be. support.ts tells the others, which hide no other mistakes. */
+function hasForm(name: string, value: unknown): boolean {
+  if ([...SUBSCHEMAS.list, 'enum', 'required'].includes(name)) return Array.isArray(value);
+  return !SUBSCHEMAS.map.includes(name) || isJsonObject(value);
 }
 
 /** The entries of an object whose names are wanted. */
@@ -357,7 +365,7 @@ function boundInteger(schema: Source, use: 'request' | 'answer'): void {
 }
 
 /** The types of JSON Schema. */
-const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
+export const TYPES: readonly string[] = ['array', 'boolean', 'integer', 'null', 'number', 'object', 'string'];
 /** Schemas nested deeper in allOf, anyOf and oneOf count as schemas of any type: they may contain themselves. */
 export const MAX_NESTING = 16;
 

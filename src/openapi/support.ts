@@ -231,7 +231,8 @@ function findDialect(node: Node, name: string): Fault[] {
 
 function findOtherPlace(node: Node): Fault[] {
   const { name, in: place } = node;
-  const isKnown = isReference(node) || PLACES.includes(String(place));
+  // The specification demands a text.
+  const isKnown = typeof place !== 'string' || PLACES.includes(place);
   return isKnown ? [] : [['in', String(name), String(place), PLACES.join(', ')]];
 }
 

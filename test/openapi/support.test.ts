@@ -222,6 +222,17 @@ test.each<[place: string, yaml: string, message?: string]>([
   ['servers', '[{ url: /%zz }]', 'the URL of a server is /%zz'],
   ['servers', "[{ url: '/{v}', variables: { v: { default: v1, enum: [v1, v2] } } }]", 'have the paths /v1 and /v2'],
   [PET, '{ $ref: 1 }', '$ref must be string'],
+  [PET, '{ properties: { a: { ref: 1 } } }', 'has ref, which JSON Schema does not define: call it $ref'],
+  [
+    'components responses a',
+    '{ description: A, schema: {} }',
+    'does not define: move it into content, below application',
+  ],
+  [
+    'components requestBodies a',
+    '{ content: {}, schema: {} }',
+    'does not define: move it into content, below application',
+  ],
   [`${GET} responses 200 content application/json schema`, '{ $ref: 1 }', '$ref must be string'],
   [PET, '{ type: string, enum: [null, a] }', 'schemas Pet: enum has values of another type than string, null: correct'],
   [PET, '{ type: [integer, boolean], enum: [1, "2"] }', 'type than integer or boolean, "2": correct them'],
@@ -347,6 +358,8 @@ test.each(['3.0.3', '3.1.0'])('a parameter of %s is refused for its own mistake 
     '{ name: a, in: query, type: string }',
     '{ name: b, in: query, style: simple, schema: { type: string } }',
     '{ name: c, in: body, schema: { type: string } }',
+    '{ name: d, in: query, schema: { type: int } }',
+    '{ in: query, schema: { type: string } }',
   ];
   const error = await compile({ ...small(PARAMETERS, `[${parameters}]`), openapi }).catch((error) => error);
   const texts = error.mistakes.map(({ text }: { text: string }) => text.replace('GET /pets/{id}: ', ''));
@@ -354,10 +367,30 @@ test.each(['3.0.3', '3.1.0'])('a parameter of %s is refused for its own mistake 
     'parameter b in query has the style simple, which is not supported: use form',
     'parameter c is in body: expected one of query, path, header',
     "parameters/0 must have required property 'required'",
-    'parameters/1 has type, which OpenAPI does not define: correct it, or call it x-type',
+    'parameters/1 has type, which OpenAPI does not define: move it into schema',
     "parameters/1 must have required property 'schema'",
     expect.stringMatching('^parameters/2/style must be equal to one of'),
+    expect.stringMatching('^parameters/4/schema/type must be equal to one of'),
+    "parameters/5 must have required property 'name'",
   ]);
+});
+
+test.each<[openapi: string, place: string, yaml: string, ...texts: string[]]>([
+  ['3.0.3', PET, '{ type: [object] }', 'schemas Pet: type must be string'],
+  ['3.0.3', PET, '{ additionalProperties: "no" }', 'schemas Pet: additionalProperties must be boolean'],
+  ['3.1.0', PARAMETERS, '{ name: a, in: query, schema: {} }', 'GET /pets/{id}: parameters must be array'],
+  ...['allOf', 'oneOf', 'enum', 'required'].map((name): [string, string, string, string] => [
+    ...(['3.1.0', PET, `{ type: object, ${name}: { type: object } }`] as const),
+    `schemas Pet: ${name} must be array`,
+  ]),
+  ['3.1.0', PET, '{ properties: [a] }', 'schemas Pet: properties must be object'],
+])('a mistake is told in one line, and hides no other one: %s, %s: %s', async (openapi, place, yaml, ...texts) => {
+  const own = 'POST /pets: the default 5 of p_a is not allowed by its schema: correct one of the two';
+  const properties = `{ p_a: { type: string, default: 5 }, p_b: ${SELF} }`;
+  const body = `{ type: object, additionalProperties: false, properties: ${properties} }`;
+  const document = put(put(small(PET, '{}'), [place, parse(yaml)]), ['paths /pets', parse(bodyOf(body))]);
+  const error = await compile({ ...document, openapi }).catch((error) => error);
+  expect(error.mistakes.map(({ text }: { text: string }) => text).sort()).toEqual([own, ...texts].sort());
 });
 
 const CHILD = `children: ${SELVES}`;
