@@ -4,6 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   EXACT,
   isAnnotation,
+  isNullable,
   isRequestOnly,
   isResponseOnly,
   MAX_NESTING,
@@ -11,6 +12,7 @@ import {
   type Schema,
 } from '../../src/openapi/schema.ts';
 import { SUBSCHEMAS } from '../../src/openapi/structure.ts';
+import { splitChoice } from '../../src/openapi/written-schemas.ts';
 
 export type Use = 'request' | 'answer';
 
@@ -49,7 +51,10 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     if (!found.has(after)) {
       found.set(after, []);
       const [one, other] = [simplify(use, before), simplify(use, after)];
-      const all = namesOf(one, other).flatMap((name) => below(name, compareKeyword(use, name, one, other)));
+      // A list of values says their types.
+      const isImplied = (name: string) => ['type', 'nullable'].includes(name) && 'enum' in one && 'enum' in other;
+      const names = namesOf(one, other).filter((name) => !isImplied(name));
+      const all = names.flatMap((name) => below(name, compareKeyword(use, name, one, other)));
       found.set(after, all);
     }
     return found.get(after) ?? [];
@@ -65,7 +70,10 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
         return name === 'oneOf' ? toDifference(isWider === (use === 'answer'), before, after) : [];
       }
     }
-    if (LISTS.includes(name)) return compareLists(use, name, before, after);
+    if (LISTS.includes(name)) {
+      const found = compareLists(use, name, before, after);
+      return name === 'oneOf' && use === 'request' && !isApart(other) ? asBreaking(found) : found;
+    }
     if (name === 'prefixItems') return comparePositions(use, one, other);
     if (typeof before === 'object' && typeof after === 'object') {
       const isCounted = name === 'contains' && ('maxContains' in one || 'maxContains' in other);
@@ -141,6 +149,12 @@ function isLooser({ oneOf, anyOf }: Node, other: Node): boolean {
   return oneOf !== undefined && !anyOf && !other.oneOf && isDeepStrictEqual(oneOf, other.anyOf);
 }
 
+/** Whether no value matches two schemas of a oneOf, as their types, values or a required property show: it would match none. */
+function isApart(schema: Schema): boolean {
+  const isSplit = (choice: Schema) => !choice.oneOf || splitChoice(choice) !== undefined;
+  return isSplit(schema) && (splitChoice(schema)?.cases ?? []).every(({ choice }) => isSplit(choice));
+}
+
 /** Differences that may allow less and more at once. */
 function asBreaking(differences: readonly Difference[]): Difference[] {
   return differences.map(({ effect, ...one }) => ({ ...one, effect: effect === 'annotation' ? effect : 'breaking' }));
@@ -152,12 +166,14 @@ function toDifference(isBreaking: boolean, before: unknown, after: unknown): Dif
 
 /** A schema with the keywords of its allOf, one text of its types, and one keyword each for other properties and other items. */
 function simplify(use: Use, schema: Schema): Node {
-  const { type, anyOf, unevaluatedItems, unevaluatedProperties, ...merged } = mergeAll(schema) as Schema & Unevaluated;
+  const { type, anyOf, unevaluatedItems, unevaluatedProperties, ...merged } = joinNull(mergeAll(schema)) as Schema &
+    Unevaluated;
   const { additionalProperties = unevaluatedProperties, items = unevaluatedItems, ...own } = merged;
   const isOfTypes = type === undefined && anyOf?.every(isType);
   const types = [(isOfTypes ? anyOf?.map((choice) => choice.type) : type) ?? []].flat(2);
   // Clients must ignore unknown properties, but those of a map have a type.
-  const isIgnored = additionalProperties === undefined || (additionalProperties === false && use === 'answer');
+  const isAny = additionalProperties !== false && Object.keys(Object(additionalProperties)).every(isAnnotation);
+  const isIgnored = isAny || (additionalProperties === false && use === 'answer');
   return {
     ...own,
     ...(types.length > 0 ? { type: [...new Set(types)].sort().join('|') } : {}),
@@ -165,6 +181,20 @@ function simplify(use: Use, schema: Schema): Node {
     ...(items === undefined ? {} : { items }),
     ...(isIgnored ? {} : { additionalProperties }),
   };
+}
+
+/** A choice of null beside another choice as one choice: what `nullable` of OpenAPI 3.0 becomes, and what 3.1 writes. */
+function joinNull({ anyOf = [], ...own }: Schema): Schema {
+  const [choice = {}, none] = anyOf;
+  const keyword = choice.oneOf ? 'oneOf' : 'anyOf';
+  const parts = choice[keyword] ?? [];
+  const isJoinable =
+    anyOf.length === 2 &&
+    isDeepStrictEqual(none, { enum: [null] }) &&
+    Object.keys(choice).every((name) => name === keyword || isAnnotation(name)) &&
+    !(own.oneOf || parts.length === 0 || parts.some(isNullable));
+  if (isJoinable) return { ...own, [keyword]: [...parts, none] };
+  return anyOf.length > 0 ? { ...own, anyOf } : own;
 }
 
 type Unevaluated = { readonly unevaluatedItems?: Schema };

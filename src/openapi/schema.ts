@@ -43,7 +43,7 @@ export const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'depen
 /** The keywords that validate nothing. */
 export const ANNOTATIONS: readonly string[] =
   `title summary description default deprecated example examples externalDocs
-  readOnly writeOnly xml discriminator $comment`.split(/\s+/);
+  readOnly writeOnly xml discriminator $comment contentEncoding contentMediaType`.split(/\s+/);
 
 /** Integers beyond these are rounded by JSON readers (RFC 8259, 6). */
 export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];

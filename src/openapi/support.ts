@@ -33,8 +33,8 @@ export const KEYWORDS: readonly string[] = [
   ...ANNOTATIONS,
   ...REFERENCES,
   ...`$ref $schema type format enum const pattern minLength maxLength minimum maximum exclusiveMinimum exclusiveMaximum
-    multipleOf minItems maxItems uniqueItems minContains maxContains minProperties maxProperties required dependentRequired
-    contentEncoding contentMediaType`.split(/\s+/),
+    multipleOf minItems maxItems uniqueItems minContains maxContains minProperties maxProperties required
+    dependentRequired`.split(/\s+/),
 ];
 
 /** Each lower bound with the upper bound of the same. */

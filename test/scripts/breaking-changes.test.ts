@@ -97,13 +97,21 @@ const CHANGED = parse(`
 - [{ type: string }, { type: string, format: byte }, [format], [format]]
 - [{ multipleOf: 10 }, { multipleOf: 15 }, [multipleOf], [multipleOf]]
 - [{ description: A }, { description: B }, [], []]
+- [{ type: string }, { type: string, contentMediaType: image/png, contentEncoding: base64 }, [], []]
+- [{ oneOf: [{ required: [a] }, { required: [b] }] }, { oneOf: [{ required: [a] }, {}] }, [oneOf.1.required.0], [oneOf.1.required.0]]
+- [{ oneOf: [{ const: a }, { type: integer, maximum: 8 }] }, { oneOf: [{ const: a }, { type: integer, maximum: 9 }] },
+   [], [oneOf.1.maximum]]
 `);
 
 /** Schemas that are served in the same way. */
 const SAME = parse(`
 - [{ type: [integer, string] }, { anyOf: [{ type: string }, { type: integer }] }]
 - [{ type: [string, 'null'] }, { oneOf: [{ type: string }, { type: 'null' }] }]
-- [{ enum: [a] }, { const: a }]
+- [{ enum: [a] }, { type: string, const: a, enum: [a] }]
+- [{}, { additionalProperties: true }]
+- [{}, { additionalProperties: {} }]
+- [{ anyOf: [{ oneOf: [{ type: string }, { maximum: 1, type: number }] }, { type: 'null' }] },
+   { oneOf: [{ type: string }, { maximum: 1, type: number }, { type: 'null' }] }]
 - [{ properties: { a: {} }, required: [a] }, { allOf: [{ properties: { a: {} } }, { required: [a] }] }]
 - [{ required: [a, b] }, { required: [b, a] }]
 - [{ title: A, properties: { a: {} } }, { title: A, allOf: [{ title: B, properties: { a: {} } }, { title: C }] }]
