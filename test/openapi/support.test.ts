@@ -379,11 +379,10 @@ test.each<[openapi: string, place: string, yaml: string, ...texts: string[]]>([
   ['3.0.3', PET, '{ type: [object] }', 'schemas Pet: type must be string'],
   ['3.0.3', PET, '{ additionalProperties: "no" }', 'schemas Pet: additionalProperties must be boolean'],
   ['3.1.0', PARAMETERS, '{ name: a, in: query, schema: {} }', 'GET /pets/{id}: parameters must be array'],
-  ...['allOf', 'oneOf', 'enum', 'required'].map((name): [string, string, string, string] => [
-    ...(['3.1.0', PET, `{ type: object, ${name}: { type: object } }`] as const),
+  ...['allOf', 'oneOf', 'enum'].map((name): [string, string, string, string] => [
+    ...(['3.1.0', PET, `{ ${name}: { type: object } }`] as const),
     `schemas Pet: ${name} must be array`,
   ]),
-  ['3.1.0', PET, '{ properties: [a] }', 'schemas Pet: properties must be object'],
 ])('a mistake is told in one line, and hides no other one: %s, %s: %s', async (openapi, place, yaml, ...texts) => {
   const own = 'POST /pets: the default 5 of p_a is not allowed by its schema: correct one of the two';
   const properties = `{ p_a: { type: string, default: 5 }, p_b: ${SELF} }`;
