@@ -271,12 +271,13 @@ function findDiscriminator({ discriminator }: Node, isVersion30: boolean): Fault
   return texts.map((text) => ['discriminator', text]);
 }
 
-/** Finds unknown formats, and those of numbers of what is none: they would have no effect, or the bounds of an int32. */
+/** Finds unknown formats, and an int32 of what is no number: the converter of schemas gives an int32 its bounds. */
 function findFormats({ format, type }: Node): Fault[] {
   if (typeof format !== 'string') return [];
   const types = [type ?? []].flat();
   const isNumber = types.includes('integer') || types.includes('number');
-  const isMisplaced = /^(int32|int64|float|double)$/.test(format) && types.length > 0 && !isNumber;
+  // The specification lets other formats of numbers say something about a text, too: nothing is validated.
+  const isMisplaced = format === 'int32' && types.length > 0 && !isNumber;
   if (Object.hasOwn(formats, format) && !isMisplaced) return [];
   const remedy = isNumber ? 'use minimum and maximum' : 'use a pattern';
   return [['format', `"${format}"${isMisplaced ? ` of ${types.join(' or ')}` : ''}`, remedy]];

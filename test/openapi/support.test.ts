@@ -288,7 +288,7 @@ test.each<[place: string, yaml: string, message?: string]>([
     'unknown format "uint32": the gateway could not check it; use minimum and',
   ],
   [PET, '{ type: [boolean, "null"], format: int32 }', 'unknown format "int32" of boolean or null'],
-  [PET, '{ type: string, format: int64 }', 'unknown format "int64" of string: the gateway could not check it; use a'],
+  [PET, '{ type: string, format: int64 }'],
   [PET, '{ type: [number, string], format: double }'],
   [PET, '{ discriminator: kind }', 'Pet: discriminator must have a propertyName'],
   [PET, `{ discriminator: { propertyName: a, mapping: { b: ${SELF} } } }`, 'mapping must be a map from values to'],
