@@ -144,7 +144,7 @@ function draftOperation(
   const isObject = result?.type === 'object' && again !== undefined;
   const isOther = (name: string) => !isDeepStrictEqual((answer as Node)?.[name], (again as Node)?.[name]);
   const generated = isObject ? Object.keys(answer ?? {}).filter(isOther) : [];
-  const isPage = names.includes('limit') && names.includes('offset');
+  const isPage = result?.type === 'array' && names.includes('limit') && names.includes('offset');
   const summary = toUpper(name.replaceAll('_', ' '));
   const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
   return {

@@ -671,6 +671,7 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
       [{ peso: 1.5, nada: null, lista: [1], mapa: {}, tempo: '1 day', linha: null }],
     ],
     [
+      // One record is no page, although the function has the arguments of pages.
       'table (id uuid, hora timestamptz, um integer) rows 1',
       'select gen_random_uuid(), now(), 1',
       { type: 'object' },
@@ -680,7 +681,8 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
   ])('describes %s as the example shows it', async (type, query, schema, value, generated?: string[]) => {
     const text = readFileSync(files.document, 'utf8');
     await db.exec(`
-      create function public.mostrar(p_api_key text, p_fator real default 1) returns ${type}
+      create function public.mostrar(p_api_key text, p_fator real default 1, p_limit integer default 9, p_offset integer default 0)
+      returns ${type}
       language plpgsql stable security definer set search_path = pg_catalog, pg_temp
       as $$ begin perform private.verify_key(p_api_key, 'mostrar'); return ${type === 'jsonb' ? `(${query})` : `query ${query}`}; end; $$;
       select private.publish('public.mostrar');`);
