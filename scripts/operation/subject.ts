@@ -73,12 +73,11 @@ export function readSubject(
   const describeObject = (column: Column): Column =>
     objects.includes(column.name) && /^jsonb?$/.test(column.base) ? { ...column, schema: { type: 'object' } } : column;
   const table = { ...found, columns: found.columns.map(describeObject) };
-  const one = singular ?? toSingular(table.name);
-  if (!one) {
-    throw new RefusedError(`the singular of ${table.name} is unknown: give it with --singular`);
-  }
-  const unfit = [table.name, one].find((name) => !NAME.test(name));
-  if (unfit) throw new RefusedError(`${unfit} cannot be in the name of a function: use a-z, 0-9 and _`);
+  const reasons = [...table.reasons];
+  const one = singular ?? toSingular(table.name) ?? '';
+  if (!one) reasons.push(`the singular of ${table.name} is unknown: give it with --singular`);
+  const unfit = [table.name, one].find((name) => name && !NAME.test(name));
+  if (unfit) reasons.push(`${unfit} cannot be in the name of a function: use a-z, 0-9 and _`);
   const names = mapKinds((kind) => {
     const name = `${VERBS[kind]}_${kind === 'list' ? table.name : one}`;
     return { function: name, operation: toCamel(name) };
@@ -87,7 +86,9 @@ export function readSubject(
   const record = toPascal(one);
   // A deletion has no content: it needs only the id.
   const isDeletion = kinds.every((kind) => kind === 'delete');
-  const columns = isDeletion ? table.columns.filter(({ name }) => name === 'id') : readColumns(document, table, record);
+  const columns = isDeletion
+    ? table.columns.filter(({ name }) => name === 'id')
+    : readColumns(document, table, record, reasons);
   const written = columns.filter(({ name, isGenerated }) => name !== 'id' && !isGenerated);
   const order = findOrder(table);
   const path = `/${table.name.replaceAll('_', '-')}`;
@@ -115,7 +116,7 @@ export function readSubject(
     ),
     hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
   };
-  const reasons = [...findReasons(document, subject)];
+  reasons.push(...findReasons(document, subject));
   if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
   return subject;
 }
@@ -208,16 +209,23 @@ function findUnfit({ name, identifier, type, schema, base }: Column, table: stri
   return `${column} has no bounds: add a constraint in a migration, such as ${check}`;
 }
 
-/** The columns of a record: those of its schema in the document, or all without one. */
-function readColumns(document: OpenAPIV3.Document, { name, columns }: Table, record: string): readonly Column[] {
+/** The columns of a record: those of its schema in the document, or all without one. Adds a reason for each that is missing. */
+function readColumns(
+  document: OpenAPIV3.Document,
+  { name, columns }: Table,
+  record: string,
+  reasons: string[],
+): readonly Column[] {
   const schema = document.components?.schemas?.[record] as OpenAPIV3.SchemaObject | undefined;
   if (!schema) return columns;
-  return Object.keys(schema.properties ?? {}).map((property) => {
+  return Object.keys(schema.properties ?? {}).flatMap((property) => {
     const column = columns.find((one) => one.name === property);
-    if (column) return column;
-    throw new RefusedError(
-      `the schema ${record} has ${property}, and private.${name} has no such column: write the operation by hand`,
-    );
+    if (!column) {
+      reasons.push(
+        `the schema ${record} has ${property}, and private.${name} has no such column: write the operation by hand`,
+      );
+    }
+    return column ?? [];
   });
 }
 

@@ -43,6 +43,8 @@ type Reference = {
 export type Table = {
   /** Without the schema. */
   readonly name: string;
+  /** Why it can have no operations, such as no row security. */
+  readonly reasons: readonly string[];
   readonly comment: string | null;
   readonly columns: readonly Column[];
   /** The columns of each index, without tenant_id. */
@@ -173,7 +175,7 @@ select json_build_object(
   from pg_class t
  where t.relnamespace = 'private'::regnamespace and t.relkind in ('r', 'p') and t.relname = $1`;
 
-/** Reads a table. Throws RefusedError unless it has row security and the primary key of a table of tenants. */
+/** Reads a table. Throws RefusedError if there is none of this name. */
 export async function readTable(db: Database, name: string): Promise<Table> {
   // Types, defaults and checks are read as a function needs them, which has no other schema in its search path.
   await db.query('set search_path = pg_catalog');
@@ -192,21 +194,6 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     throw new RefusedError(`there is no table private.${name}: expected one of ${names.join(', ')}`);
   }
   const catalog: Catalog = JSON.parse(json);
-  const id = catalog.columns.find((column) => column.name === 'id');
-  if (!catalog.isIsolated) {
-    throw new RefusedError(describeOpenTable(`private.${name}`));
-  }
-  if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
-    throw new RefusedError(describeKey(name, id));
-  }
-  const open = catalog.uniques.find((unique) => !unique.columns.includes('tenant_id'));
-  if (open) {
-    throw new RefusedError(
-      `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`,
-    );
-  }
-  const [clearing] = catalog.clearing;
-  if (clearing) throw new RefusedError(describeClearing(clearing));
   const readings = catalog.checks.map((check) => {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
     return { check, ...readCheck(check, base) };
@@ -220,9 +207,6 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     .map((column) => {
       const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
       const reference = catalog.references.find((one) => one.columns.includes(column.name));
-      if (reference && reference.targets.join() !== 'tenant_id,id') {
-        throw new RefusedError(`${column.name} of private.${name} refers to something else than the id of a record`);
-      }
       return {
         ...column,
         schema: toSchema(column, meet(rules)),
@@ -239,6 +223,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   });
   return {
     name,
+    reasons: [...findTableReasons(name, catalog)],
     comment: catalog.comment,
     columns,
     indexes: catalog.indexes.filter(([first]) => first === 'tenant_id').map(([, ...others]) => others),
@@ -253,6 +238,22 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       })
       .concat(overflows),
   };
+}
+
+/** Why a table has no operations, whatever its columns are. */
+function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
+  const id = catalog.columns.find((column) => column.name === 'id');
+  if (!catalog.isIsolated) yield describeOpenTable(`private.${name}`);
+  if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') yield describeKey(name, id);
+  for (const open of catalog.uniques.filter(({ columns }) => !columns.includes('tenant_id'))) {
+    yield `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`;
+  }
+  yield* catalog.clearing.map(describeClearing);
+  for (const { columns, targets } of catalog.references) {
+    const column = columns.find((one) => one !== 'tenant_id');
+    if (!column || targets.join() === 'tenant_id,id') continue;
+    yield `${column} of private.${name} refers to something else than the id of a record`;
+  }
 }
 
 /** How to isolate a table without row security. */

@@ -227,7 +227,7 @@ const REFUSED = [
   createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
   'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
   createTable('"Armarios"'),
-  createTable('botoes', 'codigo varchar(9) not null unique'),
+  createTable('botoes', 'codigo varchar(9) unique, cor varchar(9), texto text, exclude (cor with =)'),
   createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
 ].join('');
@@ -848,7 +848,8 @@ describe('a run that writes nothing', () => {
     'list varios': /^v_tenant of .* rename the column\ndados of .* --object dados/,
     'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
-    'get botoes': /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant/,
+    'get botoes':
+      /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant .*\nbotoes_cor_excl .*\ntexto of private\.botoes has no limit/,
     'get pesos':
       /^peso of private\.pesos has no bounds: .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]$/,
     'create nomes':
