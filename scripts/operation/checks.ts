@@ -3,12 +3,12 @@
 import { EXACT } from '../../src/openapi/schema.ts';
 
 /** What the values of a column have to meet, as keywords of a schema. */
-export type Rule = Bounds & { readonly enum?: string[]; readonly pattern?: string };
+export type Rule = Bounds & { readonly enum?: readonly (string | number)[]; readonly pattern?: string };
 type Bounds = Partial<Record<Bound, number>>;
 type Bound = `${'min' | 'max'}${'Length' | 'Items' | 'imum'}` | `exclusive${'Min' | 'Max'}imum`;
 
-/** A check constraint of a table, or of the domain of a column. */
-export type Check = { readonly name: string; readonly columns: readonly string[]; readonly definition: string };
+/** A check constraint of a table, or of the domain of a column. The expression is Postgres's, without needless parentheses. */
+export type Check = { readonly name: string; readonly columns: readonly string[]; readonly expression: string };
 
 /** A rule, and whether it says all that a check does; otherwise SQL alone refuses some values. */
 type Reading = { readonly rule: Rule; readonly isWhole: boolean };
@@ -22,96 +22,109 @@ export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum
   bigint: ['int64', ...EXACT],
 };
 
-/** The condition of a check with names as they are, such as desc for "desc"; in a domain's, replaces VALUE by the column. */
-function expressionOf({ columns, definition }: Check): string {
-  const expression = definition.replace(/^CHECK \((.*)\)( NOT VALID)?$/s, '$1');
-  const named = expression.replace(/('(?:[^']|'')*')|"(\w+)"/g, '$1$2');
-  return named.replace(/\bVALUE\b(?=(?:[^']*'[^']*')*[^']*$)/g, columns[0] ?? '');
-}
+/** A type without a length, which would change the value. */
+const CAST = /::[\w.]+( [a-z]+)*(\[\])*(?![\w(]| [a-z])/g;
 
-/** The condition of a check as a text for clients. */
-export function describeCheck(check: Check): string {
-  return withoutCasts(expressionOf(check)).replace(/^\((.*)\)$/s, '$1');
-}
-
-/** Removes casts, and parentheses around one word or number; quoted texts stay as they are. */
-function withoutCasts(expression: string): string {
-  return expression
-    .replace(/('(?:[^']|'')*')|::(\w+\.)?[a-z]\w*( [a-z]+)*/g, '$1')
-    .replace(/('(?:[^']|'')*')|(?<!\w)\(([\w.]+|'-?[\d.]+')\)/g, '$1$2');
+/**
+ * The condition of a check as a text for clients: without casts, on one line, with names as they are, such as desc for "desc", and
+ * with the column in place of a domain's VALUE.
+ */
+export function describeCheck({ columns, expression }: Check): string {
+  // Every second part is a quoted text, which stays as it is.
+  const parts = expression.split(/('(?:[^']|'')*')/).map((part, index) => {
+    if (index % 2 === 1) return part;
+    const named = part.replace(/"(\w+)"/g, '$1').replace(/\bVALUE\b/g, columns[0] ?? '');
+    return named.replace(CAST, '').replace(/\s+/g, ' ');
+  });
+  return parts.join('').trim();
 }
 
 /** Reads what a check of one column allows for values other than null. */
 export function readCheck(check: Check, base: string): Reading {
   const [column, ...others] = check.columns;
-  if (column === undefined || others.length > 0) return UNKNOWN;
-  const expression = expressionOf(check).replace(`((${column} IS NULL) OR `, '(');
-  const [, list] = /^\(*\w+\)*(?:::[\w. ]+)? = ANY \(+ARRAY\[([^\]]*)\](?:::[\w. ]+\[\])?\)*$/.exec(expression) ?? [];
-  if (list && TEXTS.includes(base)) {
-    const values = [...list.matchAll(/'((?:[^']|'')*)'/g)].map(([, one = '']) => one.replaceAll("''", "'"));
-    return { rule: { enum: values }, isWhole: true };
-  }
-  const readings = conditionsOf(expression).map((condition) => readCondition(withoutCasts(condition), column, base));
-  return { rule: meet(readings.map(({ rule }) => rule)), isWhole: readings.every(({ isWhole }) => isWhole) };
+  return column === undefined || others.length > 0 ? UNKNOWN : readExpression(describeCheck(check), column, base);
 }
 
-/** The conditions that have to hold together. Postgres writes parentheses around them all, and around each. */
-function conditionsOf(expression: string): string[] {
-  const inner = expression.slice(1, -1);
-  const conditions: string[] = [];
-  let depth = 0;
-  let start = 0;
-  for (const { 0: token, index } of inner.matchAll(/'(?:[^']|'')*'|"(?:[^"]|"")*"|[()]| AND /g)) {
-    if (token === '(') depth += 1;
-    if (token === ')') depth -= 1;
-    // The last parenthesis does not close the first character.
-    if (depth < 0) return [expression];
-    if (token === ' AND ' && depth === 0) {
-      conditions.push(inner.slice(start, index));
-      start = index + token.length;
-    }
+function readExpression(text: string, column: string, base: string): Reading {
+  const [one = '', ...others] = split(text, 'OR').filter((part) => part !== `${column} IS NULL`);
+  if (others.length > 0) return UNKNOWN;
+  const conditions = split(one, 'AND');
+  if (conditions.length > 1) {
+    const readings = conditions.map((condition) => readExpression(condition, column, base));
+    return { rule: meet(readings.map(({ rule }) => rule)), isWhole: readings.every(({ isWhole }) => isWhole) };
   }
-  const isAround = expression.startsWith('(') && depth === 0;
-  return isAround ? [...conditions, inner.slice(start)].flatMap(conditionsOf) : [expression];
+  const [, inner] = /^\((.*)\)$/.exec(one) ?? [];
+  return inner ? readExpression(inner, column, base) : readCondition(one, column, base);
 }
+
+/** Splits a condition at an operator that is outside of quoted texts, parentheses and CASE. */
+function split(text: string, operator: 'AND' | 'OR'): string[] {
+  const parts = [''];
+  let depth = 0;
+  for (const [token] of text.matchAll(/'(?:[^']|'')*'|\w+|./gs)) {
+    if (/^(?:[([]|CASE)$/.test(token)) depth += 1;
+    if (/^(?:[)\]]|END)$/.test(token)) depth -= 1;
+    // As in `(a) = (b)`, whose parentheses are not around it all.
+    if (depth < 0) return [text];
+    if (depth === 0 && token === operator) parts.push('');
+    else parts.push(parts.pop() + token);
+  }
+  return parts.map((part) => part.trim());
+}
+
+const KEYWORDS: Readonly<Record<string, Bound>> = {
+  '<': 'exclusiveMaximum',
+  '<=': 'maximum',
+  '>': 'exclusiveMinimum',
+  '>=': 'minimum',
+};
+/** What keywords call the measure of a function; that of the values themselves has no name. */
+const UNITS: Readonly<Record<string, 'imum' | 'Length' | 'Items'>> = {
+  ...{ '': 'imum', cardinality: 'Items' },
+  ...{ length: 'Length', char_length: 'Length', character_length: 'Length', octet_length: 'Length' },
+};
 
 function readCondition(text: string, column: string, base: string): Reading {
+  const [, measure = '', what, operator = '', right = ''] =
+    /^(?:(\w+)\()?(\w+)\)? (<=?|>=?|<>|=|~) (.*)$/s.exec(text) ?? [];
+  const [constant, ...others] = readConstants(right);
+  if (what !== column || constant === undefined) return UNKNOWN;
+  if (measure + operator === '=') return readList([constant, ...others], base);
+  if (others.length > 0) return UNKNOWN;
   const isText = TEXTS.includes(base);
-  const [, matched, pattern = ''] = /^(\S+) ~ '((?:[^']|'')*)'$/.exec(text) ?? [];
-  if (matched === column && isText) return readPattern(pattern.replaceAll("''", "'"));
+  if (measure + operator === '~' && isText) return readPattern(constant);
+  if (measure + operator === '<>' && isText && constant === '') return { rule: { minLength: 1 }, isWhole: true };
+  const [keyword, value] = [KEYWORDS[operator], Number(constant)];
+  if (!(keyword || operator === '=') || !Number.isFinite(value)) return UNKNOWN;
+  if (measure === '' && keyword && NUMBERS.includes(base)) return { rule: { [keyword]: value }, isWhole: true };
+  const unit = UNITS[measure];
+  const isKnown = { imum: base in INTEGERS, Items: true, Length: isText };
+  if (!unit || !isKnown[unit]) return UNKNOWN;
+  const rule = toBound(operator, value, `min${unit}`, `max${unit}`);
+  if (measure !== 'octet_length') return { rule, isWhole: true };
   // A character has at least one octet.
-  const [, octets] = /^octet_length\((\w+)\) (?:<=?|=) \d+$/.exec(text) ?? [];
-  if (octets === column && isText) {
-    const { minLength: _, ...most } = readComparison(text.replace('octet_length', 'length'), column, base) ?? {};
-    return { rule: most, isWhole: false };
-  }
-  const rule = readComparison(text, column, base);
-  return { rule: rule ?? {}, isWhole: rule !== undefined };
+  const { minLength: _, ...most } = rule;
+  return { rule: most, isWhole: false };
 }
 
-function readComparison(text: string, column: string, base: string): Rule | undefined {
-  const [, what = '', operator = '', quoted = ''] = /^(\S+) (<=|<|>=|>|<>|=) ('.*'|-?[\d.]+)$/.exec(text) ?? [];
-  const isText = TEXTS.includes(base);
-  if (what === column && operator === '<>' && quoted === "''" && isText) return { minLength: 1 };
-  const value = quoted.replaceAll("'", '');
-  if (operator === '' || operator === '<>' || value === '' || Number.isNaN(Number(value))) return undefined;
-  const isLength =
-    ['char_length', 'character_length', 'length'].some((name) => what === `${name}(${column})`) && isText;
-  if (isLength) return toBound(operator, Number(value), 'minLength', 'maxLength');
-  if (what === `cardinality(${column})`) return toBound(operator, Number(value), 'minItems', 'maxItems');
-  if (what !== column) return undefined;
-  if (base in INTEGERS) return toBound(operator, Number(value), 'minimum', 'maximum');
-  if (!NUMBERS.includes(base)) return undefined;
-  return Object.fromEntries((KEYWORDS[operator] ?? []).map((keyword) => [keyword, Number(value)]));
+/** The values that a column may have. Numbers have bounds too, as others do. */
+function readList(constants: readonly string[], base: string): Reading {
+  if (TEXTS.includes(base)) return { rule: { enum: constants }, isWhole: true };
+  const isNumber = base in INTEGERS ? Number.isSafeInteger : Number.isFinite;
+  const numbers = constants.map(Number).filter(isNumber);
+  if (numbers.length === 0 || !(base in INTEGERS || NUMBERS.includes(base))) return UNKNOWN;
+  return { rule: { enum: numbers, minimum: Math.min(...numbers), maximum: Math.max(...numbers) }, isWhole: true };
 }
 
-const KEYWORDS: Readonly<Record<string, readonly Bound[]>> = {
-  '=': ['minimum', 'maximum'],
-  '<': ['exclusiveMaximum'],
-  '<=': ['maximum'],
-  '>': ['exclusiveMinimum'],
-  '>=': ['minimum'],
-};
+const CONSTANT = String.raw`'(?:[^']|'')*'|-?[\d.]+`;
+
+/** One constant, or those of ANY; empty for anything else, such as a list with null, which allows every value. */
+function readConstants(text: string): string[] {
+  const [, items = text, array] = /^ANY \((?:ARRAY\[(.*)\]|'\{((?:(?!NULL)[^"\\])+)\}')\)$/s.exec(text) ?? [];
+  const isKnown = new RegExp(`^(?:(?:${CONSTANT})(?:, |$))+$`).test(items);
+  const all = array?.split(',') ?? ((isKnown && items.match(new RegExp(CONSTANT, 'g'))) || []);
+  return all.map((one) => one.replace(/^'(.*)'$/s, '$1').replaceAll("''", "'"));
+}
 
 /** The bounds of a whole number. That of the check may have a fraction: `nota > 1.5` is at least 2. */
 function toBound(operator: string, value: number, least: keyof Rule, most: keyof Rule): Rule {
@@ -152,7 +165,7 @@ export function meet(rules: readonly Rule[]): Rule {
   for (const [key, value] of rules.flatMap((rule) => Object.entries(rule))) {
     const other = all[key];
     if (other === undefined) all[key] = value;
-    else if (key === 'enum') all[key] = (other as string[]).filter((one) => (value as string[]).includes(one));
+    else if (key === 'enum') all[key] = (other as unknown[]).filter((one) => (value as unknown[]).includes(one));
     else if (key === 'pattern') all[key] = `(?=${other})${value}`;
     else all[key] = (/max/i.test(key) ? Math.min : Math.max)(Number(other), Number(value));
   }

@@ -129,11 +129,11 @@ select json_build_object(
      where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped),
   'checks', (
     select coalesce(json_agg(json_build_object(
-             'name', k.conname, 'columns', ${NAMES('k.conkey', 't.oid')}, 'definition', pg_get_constraintdef(k.oid))), '[]')
-      from (select oid, conname, conkey, conrelid from pg_constraint where contype = 'c'
+             'name', k.conname, 'columns', ${NAMES('k.conkey', 't.oid')}, 'expression', pg_get_expr(k.conbin, t.oid, true))), '[]')
+      from (select conbin, conname, conkey, conrelid from pg_constraint where contype = 'c'
              union all
             -- The checks of domains, as those of each column.
-            select k.oid, k.conname, array[a.attnum], a.attrelid
+            select k.conbin, k.conname, array[a.attnum], a.attrelid
               from pg_constraint k join pg_attribute a on a.atttypid = k.contypid
              where k.contype = 'c' and a.attnum > 0 and not a.attisdropped) k
      where k.conrelid = t.oid),
@@ -303,8 +303,6 @@ export function toSchema(
     const items = toSchema({ ...column, name: '', base: base.slice(0, -2) }, {});
     return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items: boundText(items) }) : {};
   }
-  const values = labels ?? rule.enum;
-  if (values) return { type: 'string', ...rule, enum: values };
   const format = FORMATS[base];
   if (format) return { type: 'string', format: format[0], maxLength: format[1] };
   const integer = INTEGERS[base];
@@ -318,6 +316,8 @@ export function toSchema(
     const [most, multipleOf] = readPrecision(modifier);
     return { type: 'number', ...meet([{ minimum: -most, maximum: most }, rule]), multipleOf };
   }
+  const values = labels ?? rule.enum;
+  if (values) return { type: 'string', ...rule, enum: [...values] };
   if (!TEXTS.includes(base)) return {};
   const { maxLength } = meet([rule, modifier > 4 ? { maxLength: modifier - 4 } : {}]);
   const email = name === 'email' ? 'email' : undefined;

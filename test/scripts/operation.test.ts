@@ -127,6 +127,17 @@ ${createTable(
   grau numeric(6, 2) check (grau > 5) check (grau >= 10),
   altura double precision check (altura > -1 and altura < 2.5),
   letra private.letra check (letra in ('a', 'b', 'd')) check (letra <> ''),
+  fase varchar(20) not null default 'novo' check (fase in ('novo', 'a]b', 'd''e')),
+  canal varchar(9) check (canal in ('web')),
+  lista varchar(9) check (lista = any ('{um,dois}')) no inherit,
+  tudo varchar(9) check (tudo in ('a', null)),
+  cortado varchar(9) check (cortado::varchar(1) in ('a')),
+  degrau bigint check (degrau in (1, 3, -2.5, -4)),
+  fracao double precision check (fracao in (0.5, 1)),
+  bairro text check ((char_length(bairro) <= 40 and bairro <> '') or bairro is null),
+  rua text check ((rua is null or rua <> '') and length(rua) <= 40),
+  caso smallint check (case when caso > 1 and caso > 5 and caso > 2 then true else caso < 9 end),
+  modo smallint check (not (modo > 1 and modo > 2) and (modo > 1) = (modo > 2)),
   unique (tenant_id, cnpj)`,
 )}
 ${createTable(
@@ -469,14 +480,29 @@ describe('what it writes', () => {
       grau: { type: 'number', multipleOf: 0.01, minimum: 10, maximum: 9999.99 },
       altura: { type: 'number', exclusiveMinimum: -1, exclusiveMaximum: 2.5 },
       letra: { type: 'string', enum: ['a', 'b'], minLength: 1 },
+      fase: { type: 'string', enum: ['novo', 'a]b', "d'e"] },
+      canal: { type: 'string', enum: ['web'] },
+      lista: { type: 'string', enum: ['um', 'dois'] },
+      tudo: { type: 'string', maxLength: 9 },
+      cortado: { type: 'string', maxLength: 9 },
+      degrau: { type: 'integer', format: 'int64', enum: [1, 3, -4], minimum: -4, maximum: 3 },
+      fracao: { type: 'number', enum: [0.5, 1], minimum: 0.5, maximum: 1 },
+      bairro: { type: 'string', minLength: 1, maxLength: 40 },
+      rua: { type: 'string', minLength: 1, maxLength: 40 },
+      caso: { type: 'integer', format: 'int32', minimum: -32768, maximum: 32767 },
+      modo: { type: 'integer', format: 'int32', minimum: -32768, maximum: 32767 },
     });
     // Those whose default is computed.
     expect(columns.filter(({ isGenerated }) => isGenerated).map(({ name }) => name)).toEqual(['id', 'senha']);
     // What a schema says only in part.
     expect(otherChecks.map(({ text }) => text).sort()).toEqual([
-      "(octet_length(apelido) <= 50) AND (TRIM(BOTH FROM apelido) <> '')",
+      'CASE WHEN caso > 1 AND caso > 5 AND caso > 2 THEN true ELSE caso < 9 END',
+      'NOT (modo > 1 AND modo > 2) AND (modo > 1) = (modo > 2)',
       "cep ~ '^\\d{5}-?\\d{3}$'",
+      "cortado::character varying(1) = 'a'",
+      "octet_length(apelido) <= 50 AND TRIM(BOTH FROM apelido) <> ''",
       "sigla ~ '^(A|B)::[0-9]?$'",
+      "tudo = ANY (ARRAY['a', NULL])",
     ]);
     const output = succeed(await run('create', 'cadastros', '--dry-run'));
     expect(output).toContain("cpf: { type: string, maxLength: 11, pattern: '^[0-9]{11}$' }");
