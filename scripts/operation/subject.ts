@@ -203,10 +203,11 @@ function findUnfit({ name, identifier, type, schema, base }: Column, table: stri
   }
   const number: Column['schema'] = schema.items ?? schema;
   const { minimum, maximum, exclusiveMinimum: above = minimum, exclusiveMaximum: below = maximum } = number;
-  if (number.type !== 'number' || (above !== undefined && below !== undefined)) return undefined;
+  const isBound = number.type === 'integer' ? Number.isSafeInteger : Number.isFinite;
+  if (!/^(number|integer)$/.test(String(number.type)) || (isBound(above) && isBound(below))) return undefined;
   if (schema.items) return `${column} has no bounds: declare a precision in a migration, as in numeric(8, 2)[]`;
   const check = `check (${identifier} between 0 and 500)`;
-  return `${column} has no bounds: add a constraint in a migration, such as ${check}`;
+  return `${column} has no bounds, or too wide ones: add a constraint in a migration, such as ${check}`;
 }
 
 /** The columns of a record: those of its schema in the document, or all without one. Adds a reason for each that is missing. */

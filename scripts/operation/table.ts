@@ -59,7 +59,7 @@ export type Table = {
   readonly otherChecks: readonly OtherCheck[];
 };
 
-/** A check constraint, its columns, and its condition as a text for clients. The bounds of a type have an empty name. */
+/** A check constraint, its columns, and its condition as a text for clients. The bounds of a computed number have an empty name. */
 export type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
 /** A constraint with its columns and its table. */
@@ -215,10 +215,9 @@ export async function readTable(db: Database, name: string): Promise<Table> {
       };
     });
   const overflows = columns.flatMap((column) => {
-    const { minimum, maximum } = toSchema(column, {});
-    // The schema of a bigint is narrower than the type.
-    if (!column.sources || column.base === 'bigint' || maximum === undefined) return [];
-    const text = `${column.name} between ${minimum} and ${maximum}`;
+    const { minimum, exclusiveMinimum: from = minimum, maximum, exclusiveMaximum: to = maximum } = column.schema;
+    if (!column.sources || from === undefined || to === undefined) return [];
+    const text = `${column.name} between ${from} and ${to}`;
     return [{ name: '', columns: [column.name, ...column.sources], text }];
   });
   return {
@@ -294,7 +293,7 @@ export function boundText(schema: Column['schema']): Column['schema'] {
 
 /** The schema of a column's values other than null; `{}` for a type that a person has to describe. */
 export function toSchema(
-  column: Pick<CatalogColumn, 'name' | 'base' | 'modifier' | 'labels'>,
+  column: Pick<CatalogColumn, 'name' | 'base' | 'modifier' | 'labels'> & Partial<Pick<Column, 'sources'>>,
   rule: Rule,
 ): Column['schema'] {
   const { name, base, modifier, labels } = column;
@@ -307,8 +306,10 @@ export function toSchema(
   if (format) return { type: 'string', format: format[0], maxLength: format[1] };
   const integer = INTEGERS[base];
   if (integer) {
-    const [format, least, most] = integer;
-    return { type: 'integer', format, ...meet([{ minimum: least, maximum: most }, rule]) };
+    const [format, minimum, maximum] = integer;
+    // Postgres computes a bigint that is larger than a number of JSON; only a check refuses it.
+    const bounds = base === 'bigint' && column.sources ? {} : { minimum, maximum };
+    return { type: 'integer', format, ...meet([bounds, rule]) };
   }
   if (base === 'boolean') return { type: 'boolean' };
   if (NUMBERS.includes(base)) {

@@ -149,7 +149,8 @@ ${createTable(
   codigo text generated always as ('text' || (quantidade)::text) stored check (char_length(codigo) <= 20),
   total numeric(8, 2) generated always as (quantidade * preco) stored check (total > 0),
   media numeric(8, 2) generated always as (preco / 2) stored check (media < 5000),
-  dobro bigint generated always as (quantidade::bigint * 2) stored`,
+  dobro bigint generated always as (quantidade::bigint * 2) stored check (abs(dobro) < 9) check (dobro between -8 and 8),
+  razao double precision generated always as (preco / quantidade) stored check (razao > 0 and razao <= 9)`,
 )}
 `;
 const CODE_ROWS = `
@@ -232,7 +233,12 @@ const REFUSED = [
   'create index fitas_by_nivel on private.fitas (tenant_id, nivel, criado_em, id);',
   createTable('varios', 'v_tenant integer, dados jsonb'),
   createTable('mel'),
-  createTable('pesos', 'peso double precision, "order" numeric, pesos numeric[]'),
+  createTable(
+    'pesos',
+    `peso double precision, "order" numeric, pesos numeric[], centavos bigint,
+    total bigint generated always as (centavos * 100) stored,
+    longo bigint generated always as (centavos * 100) stored check (longo between 0 and 1e16)`,
+  ),
   createTable('nomes', '"group" varchar(2000), hora time(0), fator real check (fator between 0 and 9)'),
   'create index nomes_by_group on private.nomes (tenant_id, "group") where "group" is not null;',
   createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
@@ -437,7 +443,7 @@ describe('what it writes', () => {
   test('says what a check says that no schema can', async () => {
     const refusal = { status: 422, body: { error: { fim: ['must satisfy fim > inicio'] } } };
     const computed = {
-      vagas: ['must satisfy duracao between -2147483648 and 2147483647 and rendimento between -99.99 and 99.99'],
+      vagas: ['must satisfy duracao between -2147483648 and 400 and rendimento between -99.99 and 99.99'],
     };
     expect(await send('POST', '/rolhas', { ...LESSON, preco: 100_000 })).toMatchObject({
       status: 422,
@@ -515,10 +521,15 @@ describe('what it writes', () => {
     const { otherChecks } = await readTable(db, 'tampas');
     expect(otherChecks.map(({ columns, text }) => [columns.toSorted().join(), text]).sort()).toEqual([
       ['codigo,quantidade', 'char_length(codigo) <= 20'],
+      ['dobro,quantidade', 'abs(dobro) < 9'],
+      ['dobro,quantidade', "dobro >= '-8' AND dobro <= 8"],
+      ['dobro,quantidade', 'dobro between -8 and 8'],
       ['media,preco', 'media < 5000'],
-      ['media,preco', 'media between -999999.99 and 999999.99'],
+      ['media,preco', 'media between -999999.99 and 5000'],
+      ['preco,quantidade,razao', 'razao > 0 AND razao <= 9'],
+      ['preco,quantidade,razao', 'razao between 0 and 9'],
       ['preco,quantidade,total', 'total > 0'],
-      ['preco,quantidade,total', 'total between -999999.99 and 999999.99'],
+      ['preco,quantidade,total', 'total between 0 and 999999.99'],
     ]);
   });
 
@@ -877,7 +888,7 @@ describe('a run that writes nothing', () => {
     'get botoes':
       /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant .*\nbotoes_cor_excl .*\ntexto of private\.botoes has no limit/,
     'get pesos':
-      /^peso of private\.pesos has no bounds: .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]$/,
+      /^peso of private\.pesos has no bounds, .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]\ntotal .* \(total between 0 and 500\)\nlongo .* or too wide ones: .*$/,
     'create nomes':
       /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* type time without time zone\nfator .* is real, .* type double precision$/,
     'create tijolos':
