@@ -48,16 +48,15 @@ function list(subject: Subject): string {
     ...filters.map(({ name, base }) => `p_${name} ${base} default null`),
     'p_after uuid default null',
   ];
-  const conditions = filters.map(({ name, type, base }) => {
-    // Postgres does not compare a domain over an enumerated type.
-    const cast = base.includes('.') && base !== type ? `::${base}` : '';
-    return `\n       and (p_${name} is null or t.${name}${cast} = p_${name})`;
-  });
+  // Postgres does not compare a domain over an enumerated type.
+  const toBase = ({ name, base, type }: Column) => `t.${name}${base.includes('.') && base !== type ? `::${base}` : ''}`;
+  const conditions = filters.map((one) => `\n       and (p_${one.name} is null or ${toBase(one)} = p_${one.name})`);
   return define(subject, 'list', {
     parameters,
     result: columns,
     clauses: ['stable', ...SECURITY, 'set plan_cache_mode = force_custom_plan'],
-    variables: order === 'id' ? [] : [`v_after ${place?.type};`],
+    // A domain may refuse null, which the variable is at first.
+    variables: order === 'id' ? [] : [`v_after ${place?.base};`],
     body: `
   if p_after is not null then
 ${
@@ -71,7 +70,7 @@ ${
     select ${selected(columns)}
       from private.${table.name} t
      where t.tenant_id = v_tenant${conditions.join('')}
-       and (p_after is null or ${order === 'id' ? 't.id > p_after' : `(t.${order}, t.id) > (v_after, p_after)`})
+       and (p_after is null or ${order === 'id' ? 't.id > p_after' : `(${place && toBase(place)}, t.id) > (v_after, p_after)`})
      order by ${order === 'id' ? 't.id' : `t.${order}, t.id`}
      limit p_limit
     offset p_offset;`,
@@ -119,7 +118,7 @@ function create(subject: Subject): string {
 ${requireRecords(written)}
   insert into private.${table.name} as t (tenant_id, ${identifiers(written)})
   select v_tenant, ${values.join(', ')}
-    from jsonb_to_record(p_body) as b (${declared(written)})
+    from jsonb_to_record(p_body) as b (${declared(written, 'base')})
   returning ${selected(columns)} into v_record;
   perform private.keep_response(v_tenant, p_idempotency_key, to_jsonb(v_record));
   return query select ${selected(columns, 'v_record')};`,
@@ -248,6 +247,7 @@ function identifiers(columns: readonly Pick<Column, 'identifier'>[]): string {
   return columns.map(({ identifier }) => identifier).join(', ');
 }
 
-function declared(columns: readonly Column[]): string {
-  return columns.map(({ identifier, type }) => `${identifier} ${type}`).join(', ');
+/** Declares columns, with their base types where a domain would refuse a field that is absent. */
+function declared(columns: readonly Column[], type: 'type' | 'base' = 'type'): string {
+  return columns.map((column) => `${column.identifier} ${column[type]}`).join(', ');
 }

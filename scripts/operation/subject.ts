@@ -143,8 +143,9 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
   if (writes) {
     const texts = written.filter((one) => one.isIndexed && (one.schema.maxLength ?? 0) > MAX_INDEXED);
     yield* texts.map((column) => describeIndexed(column, name));
-    for (const column of written.filter(({ type, base }) => base === 'real' || /^time.*\([0-5]\)/.test(type))) {
-      const type = column.base === 'real' ? 'double precision' : column.type.replace(/\(\d\)/, '');
+    const isShort = ({ base, modifier }: Column) => base.startsWith('time') && modifier >= 0 && modifier < 6;
+    for (const column of written.filter((one) => one.base === 'real' || isShort(one))) {
+      const type = column.base === 'real' ? 'double precision' : column.base;
       yield `${column.name} of ${name} is ${column.type}, to which Postgres rounds what clients send: let it have more digits, with alter column ${column.identifier} type ${type}`;
     }
     // The functions read the records of the table, which only row security limits to the tenant a second time.

@@ -17,6 +17,8 @@ export type Column = {
   readonly type: string;
   /** The type without a length; of a domain its base type. */
   readonly base: string;
+  /** The modifier of the base type: a length, or precision and scale; negative for none. */
+  readonly modifier: number;
   readonly schema: Schema & Omit<Rule, 'enum'> & { readonly multipleOf?: number };
   readonly isNullable: boolean;
   readonly comment: string | null;
@@ -66,8 +68,6 @@ export type OtherCheck = { readonly name: string; readonly columns: readonly str
 export type Key = { readonly name: string; readonly columns: readonly string[]; readonly table: string };
 
 type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
-  /** The type modifier: a length, or precision and scale. */
-  readonly modifier: number;
   /** Whether its values come from a sequence. */
   readonly isCounted: boolean;
   readonly labels: readonly string[] | null;

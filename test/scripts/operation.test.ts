@@ -42,7 +42,7 @@ const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 const LESSONS = `
 create type private.nivel as enum ('básico', 'avançado');
 create type public.turno as enum ('manhã', 'noite');
-create domain private.periodo as public.turno;
+create domain private.periodo as public.turno not null;
 create domain private.porcentagem as numeric(5, 2) check (value >= 0 and value <= 100);
 ${createTable(
   'rolhas',
@@ -174,12 +174,14 @@ ${createTable(
   preco numeric(5, -2) not null,
   nome varchar(20) not null,
   texto varchar(2000),
+  periodo private.periodo default 'manhã' not null,
   unique (tenant_id, aluno_id, prego_id),
   unique (tenant_id, placa),
   unique (tenant_id, codigo),
   unique (tenant_id, dia),
   unique (tenant_id, preco)`,
 )}
+create index argolas_in_order on private.argolas (tenant_id, periodo, id);
 create unique index argolas_nome on private.argolas (tenant_id, lower(nome));
 create unique index argolas_texto on private.argolas (tenant_id, md5(texto));
 ${createTable('pinhas', 'prego_id uuid not null, unique (tenant_id, prego_id)')}
@@ -241,6 +243,7 @@ const REFUSED = [
   ),
   createTable('nomes', '"group" varchar(2000), hora time(0), fator real check (fator between 0 and 9)'),
   'create index nomes_by_group on private.nomes (tenant_id, "group") where "group" is not null;',
+  'create domain private.momento as timestamptz(0); alter table private.nomes add fim private.momento;',
   createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
   'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
   createTable('"Armarios"'),
@@ -552,6 +555,10 @@ nome: Argola 1 (outro)
     'an example of a deletion that a reference refuses at the commit, and one of another row': [
       'delete cascas',
       ...['\ninUse:', 'deleted: { value: ae000000-0000-4000-8000-000000000004 }'],
+    ],
+    'a list in the order of a domain over an enumerated type': [
+      'list argolas',
+      ...['v_after public.turno;', '(t.periodo::public.turno, t.id) > (v_after, p_after)', '\nafterRecord:'],
     ],
     'the comments of columns, and the columns that a trigger sets as generated': [
       'update cascas',
@@ -890,7 +897,7 @@ describe('a run that writes nothing', () => {
     'get pesos':
       /^peso of private\.pesos has no bounds, .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]\ntotal .* \(total between 0 and 500\)\nlongo .* or too wide ones: .*$/,
     'create nomes':
-      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* type time without time zone\nfator .* is real, .* type double precision$/,
+      /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* type time without time zone\nfator .* is real, .* type double precision\nfim .* is private\.momento, .* type timestamp with time zone$/,
     'create tijolos':
       /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, .* set null \(sino_id\)$/,
     'delete sinos': /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, /,
