@@ -1,6 +1,7 @@
 // The embedded store in real processes: the gateway, the server that it starts, and what happens when either is killed.
 
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process';
+import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
@@ -148,7 +149,10 @@ describe('a folder', () => {
     for (const pid of [...childrenOf(keeper).filter((pid) => pid !== before), keeper]) process.kill(pid, 'SIGKILL');
     await killElsewhere(child);
     expect(isRunning(before)).toBe(true);
+    const shell = spawn('sleep', ['600'], { cwd: join(dataDir, 'database') });
     const second = await open(dataDir);
+    expect(shell.kill()).toBe(true);
+    expect((await once(shell, 'exit'))[1]).toBe('SIGTERM');
     expect(pidOf(dataDir)).not.toBe(before);
     expect(await readIds(dataDir, '')).toHaveLength(255);
     await second.close();

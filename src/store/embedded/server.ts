@@ -228,10 +228,15 @@ async function endOther(folder: string): Promise<void> {
   rmSync(join(folder, 'postmaster.pid'), { force: true });
 }
 
-/** The processes of a server, whose working directory is its folder; outside of Linux the postmaster alone. */
+/** The processes of a server, whose working directory is its folder, as that of a shell may be; outside of Linux the postmaster alone. */
 function findProcesses(folder: string): (number | undefined)[] {
   if (process.platform === 'linux') {
-    const isOfServer = (pid: string) => attempt(() => readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder));
+    const isOfServer = (pid: string) =>
+      attempt(
+        () =>
+          readFileSync(`/proc/${pid}/comm`, 'utf8') === 'postgres\n' &&
+          readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder),
+      );
     return readdirSync('/proc')
       .filter((name) => /^\d+$/.test(name) && isOfServer(name))
       .map(Number);
