@@ -24,9 +24,15 @@ function findSlowness(pattern: string): string | undefined {
     : `many ${example} take more than linear time: let no two parts that repeat match the same text`;
 }
 
-/** The pattern with `{1,}` for `{1,20}`, up to which the time doubles too. `{0,1}` repeats nothing. */
+/** The fewest repetitions of a group within which doubling takes noticeable time. */
+const MANY = 5;
+
+/** The pattern with `{1,}` for `{1,20}`, up to which the time doubles too; a group that repeats a few times stays. */
 function toEndless(pattern: string): string {
-  return pattern.replace(/\{(\d+),(?!1\})\d+\}/g, '{$1,}');
+  return pattern.replace(/(\)?)\{(\d+)(?:,(\d+))?\}/g, (all, group: string, least: string, most = least) => {
+    if (group ? Number(most) < MANY : most === least || most === '1') return all;
+    return `${group}{${least},}`;
+  });
 }
 
 function tryToAnalyse(pattern: string) {

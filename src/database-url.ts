@@ -273,12 +273,15 @@ function readSsl(given: Parameters): ClientConfig {
   };
 }
 
+/** Each of several certificates, of which the last one may be cut off. */
+const CERTIFICATES = /-----BEGIN CERTIFICATE-----.*?(?:-----END CERTIFICATE-----|$)/gs;
+
 /** TLS accepts a file without a certificate as `ca`, and trusts no server then. */
 function checkFile(use: SslFile, path: string, passphrase: string | undefined): void {
   const { name, expected } = SSL_FILES[use];
   try {
     const pem = readFileSync(path, 'utf8');
-    if (use === 'ca') new X509Certificate(pem);
+    if (use === 'ca') for (const one of pem.match(CERTIFICATES) ?? [pem]) new X509Certificate(one);
     else createSecureContext({ [use]: pem, passphrase });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;

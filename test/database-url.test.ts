@@ -11,11 +11,13 @@ const folder = mkdtempSync(join(tmpdir(), 'url-'));
 const [NONE, CUT, CRL] = [join(folder, 'none.pem'), join(folder, 'cut.pem'), join(folder, 'crl.pem')];
 /** A certificate and its encrypted key. */
 const PEM = join(folder, 'one.pem');
+const CURVE = ['-pkeyopt', 'ec_paramgen_curve:prime256v1'];
 const SUBJECT = ['-subj', '/CN=x', '-passout', 'pass:x', '-keyout', PEM, '-out', PEM];
-execFileSync('openssl', ['req', '-x509', '-newkey', 'ed25519', ...SUBJECT], { stdio: 'pipe' });
+execFileSync('openssl', ['req', '-x509', '-newkey', 'ec', ...CURVE, ...SUBJECT], { stdio: 'pipe' });
 const CRL_TEXT =
   'MH8wMzAFBgMrZXAwDDEKMAgGA1UEAwwBeBcNMjYxMTI4MTAyOTQ0WhcNMjYxMjA3MTAyOTQ0WjAFBgMrZXADQQDOD8oAtVpR+n8kpypiWK8taeRdU7KiuAS00EBkbXYs9jvi8uQjZ62IVdxAjJAG0EHJ6ym2wMBpdZJ1pmBf3hgN';
-writeFileSync(CUT, readFileSync(PEM).subarray(0, -50));
+const whole = readFileSync(PEM, 'utf8');
+writeFileSync(CUT, whole + whole.slice(0, -50));
 writeFileSync(CRL, `-----BEGIN X509 CRL-----\n${CRL_TEXT}\n-----END X509 CRL-----\n`);
 writeFileSync(NONE, 'none');
 

@@ -9,7 +9,9 @@ import {
   isResponseOnly,
   MAX_NESTING,
   readProperties,
+  readTypes,
   type Schema,
+  typeOf,
 } from '../../src/openapi/schema.ts';
 import { SUBSCHEMAS } from '../../src/openapi/structure.ts';
 import { splitChoice } from '../../src/openapi/written-schemas.ts';
@@ -51,10 +53,9 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     if (!found.has(after)) {
       found.set(after, []);
       const [one, other] = [simplify(use, before), simplify(use, after)];
-      // A list of values says their types.
-      const isImplied = (name: string) => ['type', 'nullable'].includes(name) && 'enum' in one && 'enum' in other;
-      const names = namesOf(one, other).filter((name) => !isImplied(name));
-      const all = names.flatMap((name) => below(name, compareKeyword(use, name, one, other)));
+      const all = namesOf(one, other)
+        .filter((name) => name !== 'type' || !(one.enum && other.enum))
+        .flatMap((name) => below(name, compareKeyword(use, name, one, other)));
       found.set(after, all);
     }
     return found.get(after) ?? [];
@@ -174,8 +175,11 @@ function simplify(use: Use, schema: Schema): Node {
   // Clients must ignore unknown properties, but those of a map have a type.
   const isAny = additionalProperties !== false && Object.keys(Object(additionalProperties)).every(isAnnotation);
   const isIgnored = isAny || (additionalProperties === false && use === 'answer');
+  // A list of values says their types.
+  const isOfType = (value: unknown) => type === undefined || readTypes(schema).includes(typeOf(value));
   return {
     ...own,
+    ...(own.enum ? { enum: own.enum.filter(isOfType) } : {}),
     ...(types.length > 0 ? { type: [...new Set(types)].sort().join('|') } : {}),
     ...(anyOf && !isOfTypes ? { anyOf } : {}),
     ...(items === undefined ? {} : { items }),

@@ -120,8 +120,8 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
       const [directives, names] = [control, vary].map((text) => listOf(text.toLowerCase())) as [string[], string[]];
       const isOfKey = directives.includes('no-cache') && ['*', varying].some((one) => names.includes(one));
       if (['no-store', 'private'].some((one) => directives.includes(one)) || isOfKey) continue;
-      // A cache keeps these only if it is told to (RFC 9111, section 3); a 304 leaves the headers of its copy.
-      if ([304, 400, 401].includes(status) && !directives.some((one) => LASTING.test(one))) continue;
+      // A cache keeps a refusal only if it is told to (RFC 9110, section 15.1); a 304 leaves the headers of its copy.
+      if (![200, 404, 405].includes(status) && !directives.some((one) => LASTING.test(one))) continue;
       const expected = `Cache-Control: no-store, private, or no-cache with Vary: ${contract.keyHeader}`;
       throw new Mismatch(request, expected, `Cache-Control: ${control}, Vary: ${vary}`);
     }

@@ -22,11 +22,13 @@ export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum
   bigint: ['int64', ...EXACT],
 };
 
-/** A type without a length, which would change the value. */
-const CAST = /::[\w.]+( [a-z]+)*(\[\])*(?![\w(]| [a-z])/g;
+/** A cast, and the name or number before it. */
+const CAST = /([\w.)\]]*)::([\w.]+(?: [a-z]+)*(?:\[\])*)(?![\w(]| [a-z])/g;
+/** Types that change no value; a constant has been read as its type already. */
+const WIDE = /^(text|character varying|numeric|double precision)(\[\])*$/;
 
 /**
- * The condition of a check as a text for clients: without casts, on one line, with names as they are, such as desc for "desc", and
+ * The condition of a check as a text for clients: without needless casts, on one line, with names as they are, such as desc for "desc", and
  * with the column in place of a domain's VALUE.
  */
 export function describeCheck({ columns, expression }: Check): string {
@@ -34,7 +36,9 @@ export function describeCheck({ columns, expression }: Check): string {
   const parts = expression.split(/('(?:[^']|'')*')/).map((part, index) => {
     if (index % 2 === 1) return part;
     const named = part.replace(/"(\w+)"/g, '$1').replace(/\bVALUE\b/g, columns[0] ?? '');
-    return named.replace(CAST, '').replace(/\s+/g, ' ');
+    const isNeedless = (of: string, type: string) => WIDE.test(type) || /^-?[\d.]*$/.test(of);
+    const bare = named.replace(CAST, (all, of: string, type: string) => (isNeedless(of, type) ? of : all));
+    return bare.replace(/\s+/g, ' ');
   });
   return parts.join('').trim();
 }

@@ -285,8 +285,11 @@ function readJson(bytes: Uint8Array, hasJsonFields: boolean): Parsed {
 
 /** Parses JSON. Throws RequestFailed with `invalidJson`. */
 export function readJsonText(text: string, hasJsonFields: boolean): Parsed {
-  const value: Json = parse('invalidJson', () => JSON.parse(text, LONG_FRACTION.test(text) ? keepFraction : undefined));
-  return { value, text, ...inspectText(text, hasJsonFields || LONG_NUMBER.test(text)) };
+  const value: Json = parse('invalidJson', () => JSON.parse(text));
+  const inspection = inspectText(text, hasJsonFields || LONG_NUMBER.test(text));
+  // JSON.parse with a function recurses, and deeper JSON is a problem.
+  const isExact = inspection.problems.size > 0 || !LONG_FRACTION.test(text);
+  return { value: isExact ? value : JSON.parse(text, keepFraction), text, ...inspection };
 }
 
 /** What JSON.parse does not return: problems, and the text of each field if requested. */
@@ -299,12 +302,15 @@ const LONG_NUMBER = /\d[.e]|\d{16}/i;
 /** Matches fractions that a double may round to an integer. */
 const LONG_FRACTION = /[\d.]{17}/;
 
+/** The largest double beside which there are fractions. */
+const MAX_FRACTION = 2 ** 51;
+
 /** A number next to the integer to which a double rounds a fraction: Postgres reads no integer from its digits. */
 function keepFraction(_name: string, value: Json, { source = '' }: { readonly source?: string } = {}): Json {
-  if (!Number.isInteger(value)) return value;
+  if (typeof value !== 'number' || !Number.isInteger(value) || Math.abs(value) > MAX_FRACTION) return value;
   const [whole = '', fraction] = toPlainNumber(source).split('.');
-  const isAbove = Math.abs(Number(whole)) === Math.abs(Number(value));
-  return fraction === undefined ? value : Number(value) * (1 + (isAbove ? Number.EPSILON : -Number.EPSILON));
+  const isAbove = Math.abs(Number(whole)) === Math.abs(value);
+  return fraction === undefined ? value : value * (1 + (isAbove ? Number.EPSILON : -Number.EPSILON));
 }
 
 const NUMBER = /-?\d[\d.]*(e[+-]?\d+)?/iy;

@@ -7,6 +7,7 @@ import type { CompiledDocument } from '../openapi/compile.ts';
 import type { ExampleRequest } from '../openapi/examples.ts';
 import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
+import type { Json } from '../store/store.ts';
 import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
 import { type ApiRequest, httpReader, type Incoming, type Problems, readKey, takeKey } from './request.ts';
 
@@ -75,12 +76,15 @@ export function validate(
   if (errors.length > 0 || problems.size > 0) fail(toFieldErrors(errors, problems, inputs));
 }
 
-function findErrors(isValid: ValidateFunction, parts: object): readonly ErrorObject[] {
+function findErrors(
+  isValid: ValidateFunction,
+  parts: { readonly requestBody: Json | undefined },
+): readonly ErrorObject[] {
   try {
     return isValid(parts) ? [] : (isValid.errors ?? []);
   } catch (error) {
-    // A regular expression of a format or a pattern repeats for each letter of a text, until the stack ends.
-    if (error instanceof RangeError) return fail({ body: [messages.isTooLong] });
+    // A regular expression of a format or a pattern repeats for each letter of a text, until the stack ends: only a body has so many.
+    if (error instanceof RangeError && parts.requestBody !== undefined) return fail({ body: [messages.isTooLong] });
     throw error;
   }
 }

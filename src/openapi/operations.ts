@@ -594,12 +594,20 @@ function hasShapes(schema: Schema, nesting = 0): boolean {
   const { allOf = [], anyOf = [], oneOf = [], then = {}, else: otherwise = {}, dependentSchemas = {} } = schema;
   const { additionalProperties, unevaluatedProperties, patternProperties = {} } = schema;
   const maps = [additionalProperties, unevaluatedProperties, ...Object.values(patternProperties)];
-  const choices = [...anyOf, ...oneOf, then, otherwise, ...Object.values(dependentSchemas)];
   // `false` was converted to `not: {}`.
   const isMap = (others: unknown) => Object.keys(Object(others)).some((name) => name !== 'not');
   const hasOwn = (part: Schema) => hasShapes(part, nesting + 1);
-  const isShape = (part: Schema) => Object.keys(readProperties(part).properties).length > 0 || hasOwn(part);
-  return maps.some(isMap) || choices.some(isShape) || allOf.some(hasOwn);
+  const namesOf = (part: Schema) => Object.keys(readProperties(part).properties);
+  const isShape = (part: Schema) => namesOf(part).length > 0 || hasOwn(part);
+  // A condition may only say more about a column.
+  const own = namesOf(schema);
+  const isAdded = (part: Schema) => namesOf(part).some((name) => !own.includes(name)) || hasOwn(part);
+  return (
+    maps.some(isMap) ||
+    [...anyOf, ...oneOf].some(isShape) ||
+    [then, otherwise, ...Object.values(dependentSchemas)].some(isAdded) ||
+    allOf.some(hasOwn)
+  );
 }
 
 /** Whether all objects of a schema have a property, whichever of its shapes they have. */

@@ -59,7 +59,7 @@ begin
     p_table, v_condition
   ) using p_tenant_id, p_lines;
 exception
-  when data_exception or integrity_constraint_violation then
+  when integrity_constraint_violation or data_exception or raise_exception or sqlstate 'PT422' then
     return; -- A value that no row can have: private.import_rows tells its line.
 end;
 $$;

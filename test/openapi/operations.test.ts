@@ -41,9 +41,10 @@ test.each([
   [`${A}, unevaluatedProperties: { type: string }`, 'value'],
   [`${A}, unevaluatedProperties: false`, 'row'],
   [`${A}, if: { ${A} }, then: { required: [a] }`, 'row'],
-  [`${A}, if: { ${A} }, else: { ${A} }`, 'value'],
-  [`${A}, then: { oneOf: [{ ${A} }] }`, 'value'],
-  [`${A}, dependentSchemas: { a: { ${A} } }`, 'value'],
+  [`${A}, if: { ${A} }, else: { ${A} }`, 'row'],
+  [`${A}, if: { ${A} }, else: { properties: { b: {} } }`, 'value'],
+  [`${A}, then: { oneOf: [{ ${A} }, { type: object }] }`, 'value'],
+  [`${A}, dependentSchemas: { a: { properties: { b: {} } } }`, 'value'],
   [`${A}, oneOf: [{ ${A} }, { type: object }]`, 'value'],
   [`type: array, items: { allOf: [{ ${A}, oneOf: [{ ${A} }] }, { ${A} }] }`, 'values'],
 ])('the properties of an object are columns, unless it has several shapes: %s', async (keywords, returns) => {

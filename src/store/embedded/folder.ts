@@ -25,6 +25,7 @@ const SQLITE_BUSY = 5;
 const OTHERS = 0o077;
 /** The user `nobody` owns a store that root creates, because Postgres refuses to run as root. */
 export const NOBODY = 65_534;
+const SOCKET = '.s.PGSQL.5432';
 /** The longest path of a socket, in bytes. */
 const SOCKET_BYTES = process.platform === 'linux' ? 107 : 103;
 const OWN: readonly string[] = ['database', 'database.new', 'database.old', 'lock'];
@@ -78,9 +79,9 @@ export function lockFolder(folder: string): () => void {
     sqlite = new DatabaseSync(lock);
     sqlite.exec('begin exclusive');
     fs.writeFileSync(holder, JSON.stringify({ pid: process.pid, host: hostname(), since: new Date().toISOString() }));
-    // The lock file of a killed server's socket names a process, whose id another one may have now.
-    fs.rmSync(socketFolder, { recursive: true, force: true });
-    fs.mkdirSync(socketFolder, { mode: 0o700 });
+    fs.mkdirSync(socketFolder, { recursive: true, mode: 0o700 });
+    // A killed server has left the lock of its socket, with a process id that another process may have now.
+    fs.rmSync(join(socketFolder, `${SOCKET}.lock`), { force: true });
     if (fs.existsSync(old) && !fs.existsSync(database)) fs.renameSync(old, database);
     // What an interrupted restore has left has personal data.
     for (const path of [complete, old]) fs.rmSync(path, { recursive: true, force: true });
@@ -139,7 +140,7 @@ function refuseForeign(folder: string): void {
 
 /** Throws for a folder whose path no socket can have: Postgres and libpq take a comma for the end of a path. */
 function refusePath(folder: string): void {
-  const socket = join(toPaths(folder).complete, '.s.PGSQL.5432');
+  const socket = join(toPaths(folder).complete, SOCKET);
   const excess = Buffer.byteLength(socket) - SOCKET_BYTES;
   if (excess > 0) {
     throw new FolderError(

@@ -1,7 +1,7 @@
 // A Postgres as a child process: creates the data folder, starts, restarts and stops the server.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
-import { readdirSync, readFileSync, readlinkSync, realpathSync, rmSync } from 'node:fs';
+import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { OperatorError } from '../../errors.ts';
@@ -172,7 +172,8 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   child.stdin?.on('error', () => {});
   // Every process of the server holds the output, which is closed after the last of them.
   child.on('exit', () => {
-    ending = endOther(folder);
+    // The next start tries it again, and tells why it fails.
+    ending = endOther(folder).catch(() => {});
   });
   child
     .on('close', () => ending.then(end))
@@ -228,29 +229,30 @@ async function endOther(folder: string): Promise<void> {
   rmSync(join(folder, 'postmaster.pid'), { force: true });
 }
 
-/** The processes of a server, whose working directory is its folder, as that of a shell may be; outside of Linux the postmaster alone. */
+/** The processes of Postgres whose working directory is a folder; outside of Linux the postmaster alone. */
 function findProcesses(folder: string): (number | undefined)[] {
-  if (process.platform === 'linux') {
-    const isOfServer = (pid: string) =>
-      attempt(
-        () =>
-          readFileSync(`/proc/${pid}/comm`, 'utf8') === 'postgres\n' &&
-          readlinkSync(`/proc/${pid}/cwd`) === realpathSync(folder),
-      );
-    return readdirSync('/proc')
-      .filter((name) => /^\d+$/.test(name) && isOfServer(name))
-      .map(Number);
-  }
   const pid = readPid(folder);
-  const command = ['-o', 'command=', '-p', `${pid}`];
-  const isServer = attempt(() => execFileSync('ps', command, { encoding: 'utf8' }).includes(folder));
-  return pid !== undefined && isServer ? [pid] : [];
+  if (process.platform !== 'linux') return pid !== undefined && hasCommand(pid, folder) ? [pid] : [];
+  // In a container another folder may have the same path.
+  const { dev, ino } = statSync(folder);
+  const isOfServer = (name: string) => {
+    try {
+      if (readFileSync(`/proc/${name}/comm`, 'utf8') !== 'postgres\n') return false;
+      const directory = statSync(`/proc/${name}/cwd`);
+      return directory.dev === dev && directory.ino === ino;
+    } catch {
+      // It has ended, or belongs to another user.
+      return false;
+    }
+  };
+  return readdirSync('/proc')
+    .filter((name) => /^\d+$/.test(name) && isOfServer(name))
+    .map(Number);
 }
 
-/** False for a process that has ended, or belongs to another user. */
-function attempt(inspect: () => boolean): boolean {
+function hasCommand(pid: number, part: string): boolean {
   try {
-    return inspect();
+    return execFileSync('ps', ['-o', 'command=', '-p', `${pid}`], { encoding: 'utf8' }).includes(part);
   } catch {
     return false;
   }
