@@ -28,7 +28,7 @@ beforeAll(async () => {
   // Without one the plan makes a database of its own, which takes seconds.
   const plain = await createDatabase();
   await plain.query(TABLE.sql + TABLE.rows);
-  const [, migration] = await planOperations('gavetas', { kinds: KINDS }, { ...files, database: plain.adminUrl });
+  const [migration] = await planOperations('gavetas', { kinds: KINDS }, { ...files, database: plain.adminUrl });
   await plain.drop();
   if (!migration) throw new Error('there is no migration');
   writeFileSync(migration.file, migration.text);
