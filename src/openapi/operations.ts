@@ -591,7 +591,7 @@ function toReturned(schema: Schema): Call['returns'] {
 /** Whether an object has properties that are no columns: those of one of several shapes, or any that a schema describes. */
 function hasShapes(schema: Schema, nesting = 0): boolean {
   if (nesting > MAX_NESTING) return false;
-  const { allOf = [], anyOf = [], oneOf = [], then = {}, else: otherwise = {}, dependentSchemas = {} } = schema;
+  const { allOf = [], anyOf = [], oneOf = [], then, else: otherwise, dependentSchemas = {} } = schema;
   const { additionalProperties, unevaluatedProperties, patternProperties = {} } = schema;
   const maps = [additionalProperties, unevaluatedProperties, ...Object.values(patternProperties)];
   // `false` was converted to `not: {}`.
@@ -605,7 +605,7 @@ function hasShapes(schema: Schema, nesting = 0): boolean {
   return (
     maps.some(isMap) ||
     [...anyOf, ...oneOf].some(isShape) ||
-    [then, otherwise, ...Object.values(dependentSchemas)].some(isAdded) ||
+    [then ?? [], otherwise ?? [], ...Object.values(dependentSchemas)].flat().some(isAdded) ||
     allOf.some(hasOwn)
   );
 }
