@@ -246,7 +246,7 @@ const REFUSED = [
   'create domain private.momento as timestamptz(0); alter table private.nomes add fim private.momento;',
   createTable('sinos') + createTable('tijolos', 'sino_id uuid'),
   'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
-  createTable('"Armarios"'),
+  createTable('"Pinos"'),
   createTable('botoes', 'codigo varchar(9) unique, cor varchar(9), texto text, exclude (cor with =)'),
   createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
@@ -901,7 +901,7 @@ describe('a run that writes nothing', () => {
     'create tijolos':
       /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, .* set null \(sino_id\)$/,
     'delete sinos': /^tijolos_tenant_id_sino_id_fkey of private\.tijolos would clear tenant_id too, /,
-    'get Armarios': /^Armarios cannot be in the name of a function: use a-z, 0-9 and _$/,
+    'get Pinos': /^Pinos cannot be in the name of a function: use a-z, 0-9 and _$/,
     'get mel': /^the singular of mel is unknown: give it with --singular$/,
   };
 
