@@ -15,8 +15,7 @@ import type { Operation } from '../../src/openapi/operations.ts';
 import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
-import { type PgError, toFailure } from '../../src/store/sqlstate.ts';
-import { CHECK_DEFERRED, createStatementWriter, toResult } from '../../src/store/statement.ts';
+import { tryCall } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
 import { findTaken, makeNew, type Row } from './new-row.ts';
@@ -283,15 +282,6 @@ function toAnswer(operation: Operation, result: Result): Answer {
 
 /** Makes a call as the gateway does, and rolls it back. */
 async function call(db: pg.Client, made: Call): Promise<Result> {
-  const { text, values } = createStatementWriter()(made, made.returns);
   await db.query('savepoint example; set local role gateway');
-  try {
-    const { rows } = await db.query<{ json: string | null }>(text, [...values]);
-    await db.query(CHECK_DEFERRED);
-    return toResult(rows[0] && [rows[0].json]);
-  } catch (error) {
-    return { failure: toFailure(error as PgError) };
-  } finally {
-    await db.query('rollback to savepoint example');
-  }
+  return tryCall(db, made).finally(() => db.query('rollback to savepoint example'));
 }

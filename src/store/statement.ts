@@ -4,6 +4,8 @@ import { constants } from 'node:buffer';
 import { LRUCache } from 'lru-cache';
 import pg from 'pg';
 import { answerTooLarge, noRecord } from '../errors.ts';
+import type { Database } from './migrations.ts';
+import { type PgError, toFailure } from './sqlstate.ts';
 import type { Argument, Call, Json, Result } from './store.ts';
 
 /** Columns or parameters in Postgres's text format. */
@@ -72,6 +74,19 @@ export function toResult(row: Row | undefined): Result {
   }
   if (typeof count === 'string') return answerTooLarge();
   return noRecord();
+}
+
+/** Makes a call in a transaction that is rolled back later, and checks what is checked at a commit. */
+export async function tryCall(db: Database, call: Call): Promise<Result> {
+  const { text, values } = createStatementWriter()(call, call.returns);
+  try {
+    const { rows } = await db.query(text, [...values]);
+    await db.query(CHECK_DEFERRED);
+    const [row] = rows as { json: string | null }[];
+    return toResult(row && [row.json]);
+  } catch (error) {
+    return { failure: toFailure(error as PgError) };
+  }
 }
 
 function writeText(

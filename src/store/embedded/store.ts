@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { applyMigrations, type Database, readMigrations, runScript, type Script, toWarning } from '../migrations.ts';
-import { type PgError, toFailure } from '../sqlstate.ts';
-import { CHECK_DEFERRED, createStatementWriter, toResult } from '../statement.ts';
+import { tryCall } from '../statement.ts';
 import type { Call, Result } from '../store.ts';
 import { lockFolder, putInPlace, toPaths } from './folder.ts';
 import { findPrograms, type Programs } from './programs.ts';
@@ -92,7 +91,12 @@ export async function openServer(options: EmbeddedOptions, content?: Content): P
   };
   const migrate = (folder: string) => asAdministrator(locked, (db) => bringUpToDate(db, folder));
   const attempt = (call: Call, deadlineMs: number) =>
-    asAdministrator(locked, (db) => attemptAsGateway(db, call, deadlineMs));
+    asAdministrator(locked, async (db) => {
+      // Never committed: the end of the session rolls back.
+      await db.query('begin; set local role gateway');
+      await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
+      return tryCall(db, call);
+    });
   try {
     if (!existsSync(database)) await createDatabase(locked, content);
     checkVersion(database, programs);
@@ -247,19 +251,4 @@ async function asAdministrator<T>(
 
 async function bringUpToDate(db: pg.Client, migrationsDir: string): Promise<string[]> {
   return (await applyMigrations(db, readMigrations(migrationsDir))).map(({ file }) => file);
-}
-
-async function attemptAsGateway(db: pg.Client, call: Call, deadlineMs: number): Promise<Result> {
-  const { text, values } = createStatementWriter()(call, call.returns);
-  const types = { getTypeParser: () => (text: string) => text };
-  try {
-    // Never committed: the end of the session rolls back.
-    await db.query('begin; set local role gateway');
-    await db.query(`set local timezone = 'UTC'; set local statement_timeout = ${deadlineMs}`);
-    const { rows } = await db.query<(string | null)[]>({ text, values: [...values], rowMode: 'array', types });
-    await db.query(CHECK_DEFERRED);
-    return toResult(rows[0]);
-  } catch (error) {
-    return { failure: toFailure(error as PgError) };
-  }
 }
