@@ -1,42 +1,26 @@
-import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
-import { parse } from 'yaml';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { limited } from '../../src/store/turns.ts';
-import { document } from '../helpers/api.ts';
+import { listCall } from '../helpers/calls.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { loginUrl, POSTGREST_KEY, type PostgrestServer, startPostgrest } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// Deadlines and cancellation, as the database sees them.
+// Cancellation, sessions and replaced functions, as the database sees them.
 
-/** The deadline where it is to pass; otherwise something else is to come first, on a busy machine too. */
-const SHORT = { deadlineMs: 3_000 };
-const DEADLINE_MS = 20_000;
 const SQL = `
 create function public.dormir(p_api_key text, p_segundos float8) returns table (acordado boolean)
 language sql volatile security definer set search_path = pg_catalog, pg_temp set statement_timeout = '3s'
 as $$ select true from pg_sleep(p_segundos) $$;
 select private.publish('public.dormir');
 `;
-const PATHS = parse(`
-/dormir:
-  get:
-    operationId: dormir
-    x-rpc: dormir
-    parameters: [{ name: segundos, in: query, required: true, schema: { type: number } }]
-    responses:
-      '200': { description: Awake, content: { application/json: { schema: { type: array, items: {} } } } }
-`) as OpenAPIV3.PathsObject;
 
-const headers = { 'X-Api-Key': 'wms_demo_aurora' };
 const database = useDatabase(SQL);
 let postgrest: PostgrestServer;
-/** The one that was started last. */
-let gateway: TestGateway;
+/** The one that was opened last. */
+let store: Store;
 
 beforeAll(async () => {
   postgrest = await startPostgrest(database);
@@ -44,29 +28,24 @@ beforeAll(async () => {
 
 afterAll(() => postgrest.stop());
 
-const openers = {
-  postgres: (connections: number, { deadlineMs = DEADLINE_MS } = {}) =>
-    openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), connections, prepare: true, deadlineMs }),
-  supabase: (connections: number, { deadlineMs = DEADLINE_MS } = {}) =>
-    openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', connections, deadlineMs }),
-};
-
-async function start(opened: Store, { slots = 4, deadlineMs = DEADLINE_MS } = {}): Promise<void> {
-  const store = limited(opened, { slots, waiting: 100 });
-  onTestFinished(() => store.close());
-  const started = await startGateway({
-    store,
-    document: { ...document, paths: { ...document.paths, ...PATHS } },
-    deadlineMs,
-  });
-  onTestFinished(() => started.close());
-  gateway = started;
+function open(kind: 'postgres' | 'supabase', connections: number): void {
+  const common = { connections, deadlineMs: 20_000 };
+  const opened =
+    kind === 'postgres'
+      ? openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), prepare: true, ...common })
+      : openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', ...common });
+  store = limited(opened, { slots: connections, waiting: 100 });
+  onTestFinished(() => opened.close());
 }
 
-async function get(path: string, init: RequestInit = {}): Promise<{ status: number; body: unknown }> {
-  const answer = await fetch(`${gateway.url}${path}`, { headers, ...init });
-  return { status: answer.status, body: await answer.json() };
+/** The rows of a list, or the kind of a failure. */
+async function ask(name: string, args = {}, signal = AbortSignal.timeout(20_000)): Promise<unknown> {
+  const result = await store.call({ ...listCall(args), function: name }, signal);
+  return 'failure' in result ? result.failure.kind : JSON.parse(result.json);
 }
+
+const sleep = (p_segundos: number | string, signal?: AbortSignal) => ask('dormir', { p_segundos }, signal);
+const listStudent = () => ask('listar_alunos', { p_limit: 1 });
 
 /** How many sleeping queries the database runs now. */
 const sleeping = async () => {
@@ -75,49 +54,30 @@ const sleeping = async () => {
   return (await database.query(sql)).length;
 };
 
-describe.each(['postgres', 'supabase'] as const)('%s', (kind) => {
-  test('a call beyond the deadline is a 502, and its query stops in the database', async () => {
-    await start(openers[kind](2, SHORT), SHORT);
-    // Connecting is not to take a part of the time.
-    await waitFor(async () => expect((await get('/academias')).status).toBe(200));
-    const answer = get('/dormir?segundos=60');
-    await waitFor(async () => expect(await sleeping()).toBe(1));
-    expect(await answer).toMatchObject({ status: 502, body: { error: 'Data store timeout' } });
-    await waitFor(async () => expect(await sleeping()).toBe(0));
-  });
-
-  test('the connections serve on after more timeouts than there are of them', async () => {
-    await start(openers[kind](2, SHORT), { ...SHORT, slots: 2 });
-    const answers = await Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=60')));
-    expect(answers.map(({ body }) => body)).toEqual(Array(6).fill({ error: 'Data store timeout' }));
-    await waitFor(async () => expect((await get('/academias')).status).toBe(200));
-    const later = await Promise.all(Array.from({ length: 10 }, () => get('/academias?limit=1')));
-    expect(later.map(({ status }) => status)).toEqual(Array(10).fill(200));
-  });
-});
-
-describe('postgres', () => {
-  test('a query that its client does not wait for is cancelled at once', async () => {
-    await start(openers.postgres(2), { slots: 2 });
+test.each(['postgres', 'supabase'] as const)(
+  'calls of %s that nobody waits for stop in the database, and the connections serve on',
+  async (kind) => {
+    open(kind, 2);
     const controller = new AbortController();
-    const answer = get('/dormir?segundos=60', { signal: controller.signal }).catch((error) => error);
-    await waitFor(async () => expect(await sleeping()).toBe(1));
+    const given = Array.from({ length: 6 }, () => sleep(60, controller.signal));
+    await waitFor(async () => expect(await sleeping()).toBe(2));
     controller.abort();
     await waitFor(async () => expect(await sleeping()).toBe(0));
-    await answer;
-    expect(gateway.faults).toEqual([]);
-    expect((await get('/academias')).status).toBe(200);
-  });
+    expect(new Set(await Promise.all(given))).toEqual(new Set(['storeTimeout']));
+    const later = await Promise.all(Array.from({ length: 10 }, listStudent));
+    expect(later).toEqual(Array(10).fill([expect.anything()]));
+  },
+);
 
+describe('postgres', () => {
   test('times are in ISO 8601 and in UTC, whatever the database has as its default', async () => {
     const setAll = (dateStyle: string, timeZone: string) =>
       database.query(
         `alter database ${database.name} set datestyle = ${dateStyle}; alter database ${database.name} set timezone = ${timeZone}`,
       );
     await setAll(`'German, DMY'`, `'Asia/Kolkata'`);
-    await start(openers.postgres(1));
-    const { body } = await get('/alunos?limit=1');
-    expect(body).toMatchObject([{ criado_em: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*\+00:00$/) }]);
+    open('postgres', 1);
+    expect(await listStudent()).toMatchObject([{ criado_em: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*\+00:00$/) }]);
     await setAll('default', 'default');
   });
 
@@ -125,26 +85,21 @@ describe('postgres', () => {
     ['timezone', 'America/Sao_Paulo'],
     ['datestyle', 'German, DMY'],
   ])('a function that sets %s for its session changes no answer of another call', async (setting, value) => {
-    await start(openers.postgres(1));
+    open('postgres', 1);
     const set = `true from set_config('${setting}', '${value}', false)`;
     await database.query(SQL.replace('create', 'create or replace').replace('true from pg_sleep(p_segundos)', set));
-    const before = await get('/alunos?limit=1');
+    const before = await listStudent();
     for (let round = 0; round < 5; round += 1) {
-      const [first, ...others] = await Promise.all([
-        get('/dormir?segundos=0'),
-        ...Array(8)
-          .fill('/alunos?limit=1')
-          .map((path) => get(path)),
-      ]);
-      expect([first?.status, ...others]).toEqual([200, ...Array(8).fill(before)]);
+      const [first, ...others] = await Promise.all([sleep(0), ...Array.from({ length: 8 }, listStudent)]);
+      expect([first, ...others]).toEqual([[{ acordado: true }], ...Array(8).fill(before)]);
     }
-    expect(await get('/alunos?limit=1')).toEqual(before);
+    expect(await listStudent()).toEqual(before);
     await database.query(SQL.replace('create', 'create or replace'));
   });
 
   test('a function that is replaced answers as it is then, also with other columns, whoever writes them as JSON', async () => {
-    await start(openers.postgres(3));
-    const answers = () => Promise.all(Array.from({ length: 6 }, () => get('/dormir?segundos=0')));
+    open('postgres', 3);
+    const answers = () => Promise.all(Array.from({ length: 6 }, () => sleep(0)));
     for (const [type, value, json] of [
       ['boolean', 'true', true],
       ['boolean', 'false', false],
@@ -158,24 +113,22 @@ describe('postgres', () => {
       );
       await database.query(`drop function public.dormir(text, float8); ${sql}`);
       for (const answer of [...(await answers()), ...(await answers())]) {
-        expect(answer).toMatchObject({ status: 200, body: [{ acordado: json }] });
+        expect(answer).toEqual([{ acordado: json }]);
       }
     }
-    expect(gateway.faults).toEqual([]);
     await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
 
   test('a function that is replaced takes arguments of its new types at once', async () => {
-    await start(openers.postgres(3));
+    open('postgres', 3);
     const types = ['float8', 'smallint', 'float8', 'text', 'smallint', 'float8'];
     for (const [index, type] of types.slice(1).entries()) {
       const sql = SQL.replace(/p_segundos \w+/, `p_segundos ${type}`).replace('(p_segundos)', '(p_segundos::float8)');
       await database.query(`drop function public.dormir(text, ${types[index]}); ${sql}`);
-      const call = () => get(`/dormir?segundos=${type === 'smallint' ? '0' : '0.001'}`);
+      const call = () => sleep(type === 'smallint' ? '0' : '0.001');
       for (const answer of await Promise.all(Array.from({ length: 12 }, call))) {
-        expect(answer).toMatchObject({ status: 200, body: [{ acordado: true }] });
+        expect(answer).toEqual([{ acordado: true }]);
       }
     }
-    expect(gateway.faults).toEqual([]);
   });
 });
