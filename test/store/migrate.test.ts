@@ -3,15 +3,14 @@ import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
-import { readMigrations, runScript } from '../../src/store/migrations.ts';
+import { readMigrations } from '../../src/store/migrations.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { MIGRATIONS, SEED, startConfigured } from '../helpers/gateway.ts';
+import { MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
 import {
   asAdmin,
-  createDatabase,
   databaseUrl,
   findPort,
   loginUrl,
@@ -20,7 +19,6 @@ import {
   runSql,
   startEmbeddedPostgres,
 } from '../helpers/servers.ts';
-import { SUPABASE_GRANTS } from '../helpers/supabase-project.ts';
 import { waitForBlocked } from '../helpers/wait-for.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
@@ -50,10 +48,10 @@ afterAll(async () => {
   await server?.stop();
 });
 
-async function newDatabase(owner?: string): Promise<string> {
+async function newDatabase(): Promise<string> {
   const name = `migrate_test_${process.pid}_${databases.length}`;
   databases.push(name);
-  await runSql(adminUrl, `create database ${name} template template0 ${owner ? `owner ${owner}` : ''}`);
+  await runSql(adminUrl, `create database ${name} template template0`);
   return databaseUrl(adminUrl, name);
 }
 
@@ -83,12 +81,11 @@ async function run(env: Record<string, string>, args: string[] = [], project = '
 const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, [], project);
 const dryRun = (url: string, project?: string) => run({ DATABASE_URL: url }, ['--dry-run'], project);
 
-type Bookkeeping = { version: string; name: string; statements: string[] };
 /** The rows of the bookkeeping; none if there is no table. */
-const bookkeeping = async (url: string): Promise<Bookkeeping[]> => {
+const bookkeeping = async (url: string): Promise<{ version: string; name: string }[]> => {
   const [table] = await runSql(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
   if (!table?.name) return [];
-  return runSql(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
+  return runSql(url, 'select version, name from supabase_migrations.schema_migrations order by version');
 };
 
 async function createRole(admin: pg.Client, name: string, attributes: string): Promise<void> {
@@ -96,54 +93,17 @@ async function createRole(admin: pg.Client, name: string, attributes: string): P
   await admin.query(`${rowCount ? 'alter' : 'create'} role ${name} ${attributes} password '${PASSWORD}'`);
 }
 
-/** A server that another role has migrated before has the gateway's roles, which that role or a superuser hands on. */
-async function admit(user: string): Promise<void> {
+test('a role that is no superuser migrates the database that it owns, and is told what only a superuser may do', async () => {
+  const url = loginUrl(await newDatabase(), 'migrate_owner');
   await asAdmin(adminUrl, async (admin) => {
+    await createRole(admin, 'migrate_owner', 'login nosuperuser createrole bypassrls');
+    await admin.query(`alter database ${new URL(url).pathname.slice(1)} owner to migrate_owner`);
+    // A server that another role has migrated before has the gateway's roles, which that role or a superuser hands on.
     const found = await admin.query('select rolname from pg_roles where rolname = any ($1)', [ROLES]);
-    for (const { rolname } of found.rows) await admin.query(`grant ${rolname} to ${user} with admin option`);
+    for (const { rolname } of found.rows) await admin.query(`grant ${rolname} to migrate_owner with admin option`);
   });
-}
-
-describe('a hosted Supabase project', () => {
-  const API_ROLES = ['anon', 'authenticated', 'service_role'];
-  let url: string;
-  let migrated: Run;
-
-  beforeAll(async () => {
-    await asAdmin(adminUrl, async (admin) => {
-      await createRole(admin, 'hosted_postgres', 'login nosuperuser createrole createdb bypassrls');
-      await createRole(admin, 'anon', 'nologin');
-      await createRole(admin, 'authenticated', 'nologin');
-      await createRole(admin, 'service_role', 'nologin bypassrls');
-      await createRole(admin, 'authenticator', 'login noinherit');
-      await admin.query(`grant ${API_ROLES.join(', ')} to authenticator`);
-    });
-    url = await newDatabase('hosted_postgres');
-    await runSql(url, `grant usage on schema public to ${API_ROLES.join(', ')}`);
-    await runSql(loginUrl(url, 'hosted_postgres'), `create schema extensions; ${SUPABASE_GRANTS}`);
-    if (process.env.TEST_DATABASE_URL) await admit('hosted_postgres');
-    migrated = await migrate(loginUrl(url, 'hosted_postgres'));
-  });
-
-  /** As PostgREST does it: it logs in as one role, and becomes another. */
-  const callAs = (role: string, sql: string) =>
-    asAdmin(loginUrl(url, 'authenticator'), async (db) => {
-      await db.query(`set role ${role}`);
-      return (await db.query(sql)).rows;
-    });
-
-  test('is migrated by its administrator, who is no superuser', async () => {
-    expect(migrated).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
-    expect(await migrate(loginUrl(url, 'hosted_postgres'))).toEqual(NOTHING);
-  });
-
-  test('takes the demo data, which the gateway and the secret key reach through the functions', async () => {
-    await asAdmin(loginUrl(url, 'hosted_postgres'), (db) => runScript(db, SEED));
-    for (const role of ['gateway', 'service_role']) {
-      const alunos = await callAs(role, `select * from public.listar_alunos('wms_demo_aurora', p_limit => 1000)`);
-      expect(alunos).toHaveLength(250);
-    }
-  });
+  expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
+  expect(await migrate(url)).toEqual(NOTHING);
 });
 
 describe('a run', () => {
@@ -233,62 +193,35 @@ describe('a run', () => {
   });
 });
 
-describe('the Supabase CLI', () => {
-  const ONE = `-- One.
+test('migrations that the Supabase CLI has applied are applied', async () => {
+  const one = `-- One.
 create table public.one (name text default ';');
 
 /* A function; with a semicolon. */
-create function public.f() returns integer language plpgsql as $$
-begin
-  return 1;
-end;
-$$;
+create function public.f() returns integer language sql return 1;
 select public.f()  ;
 -- The end.
 `;
   /** As the CLI cuts it: comments stay with the statement after them, white space and semicolons at the ends go. */
-  const STATEMENTS = [
+  const statements = [
     `-- One.\ncreate table public.one (name text default ';')`,
-    `/* A function; with a semicolon. */\ncreate function public.f() returns integer language plpgsql as $$\nbegin\n  return 1;\nend;\n$$`,
+    `/* A function; with a semicolon. */\ncreate function public.f() returns integer language sql return 1`,
     'select public.f()',
     '-- The end.',
   ];
-
-  test('is followed where it has applied some of the migrations', async () => {
-    const url = await newDatabase();
-    const table = 'supabase_migrations.schema_migrations';
-    await runSql(
-      url,
-      `create schema supabase_migrations; create table ${table} (version text not null primary key);
-       alter table ${table} add statements text[], add name text`,
-    );
-    await runSql(url, `insert into ${table} values ('20260101000000', $1, 'one')`, [STATEMENTS]);
-    const files = { '20260101000000_one.sql': ONE, '20260101000001_two.sql': 'create table public.two ();' };
-    const project = projectWith(files);
-    expect(await dryRun(url, project)).toMatchObject({ code: 0, lines: ['pending 20260101000001_two.sql'] });
-    expect(await migrate(url, project)).toEqual({ code: 0, lines: ['applied 20260101000001_two.sql'], errors: '' });
-    expect(await migrate(url, project)).toEqual(NOTHING);
-  });
-
-  test('is followed where a schema that it has made might be there in the file by now', async () => {
-    const url = await newDatabase();
-    await migrate(url, projectWith({ '20260101000000_one.sql': 'create schema mine;' }));
-    const edited = projectWith({ '20260101000000_one.sql': 'create schema if not exists mine;' });
-    expect(await migrate(url, edited)).toEqual(NOTHING);
-  });
-
-  test('can follow: the files that it makes of the bookkeeping are the migrations', async () => {
-    const { adminUrl: url, drop } = await createDatabase();
-    onTestFinished(drop);
-    // What `supabase migration fetch` writes.
-    const fetched = (await bookkeeping(url)).map(({ version, name, statements }) => [
-      `${version}_${name}.sql`,
-      `${statements.join(';\n')};\n`,
-    ]);
-    const project = projectWith(Object.fromEntries(fetched));
-    expect(await dryRun(url, project)).toEqual(NOTHING);
-    expect(await migrate(await newDatabase(), project)).toEqual({ code: 0, lines: APPLIED, errors: '' });
-  });
+  const url = await newDatabase();
+  const table = 'supabase_migrations.schema_migrations';
+  await runSql(
+    url,
+    `create schema supabase_migrations; create table ${table} (version text not null primary key);
+     alter table ${table} add statements text[], add name text`,
+  );
+  await runSql(url, `insert into ${table} values ('20260101000000', $1, 'one')`, [statements]);
+  const files = { '20260101000000_one.sql': one, '20260101000001_two.sql': 'create table public.two ();' };
+  const project = projectWith(files);
+  expect(await dryRun(url, project)).toMatchObject({ code: 0, lines: ['pending 20260101000001_two.sql'] });
+  expect(await migrate(url, project)).toEqual({ code: 0, lines: ['applied 20260101000001_two.sql'], errors: '' });
+  expect(await migrate(url, project)).toEqual(NOTHING);
 });
 
 describe('a mistake is told in one line without the password', () => {

@@ -63,9 +63,10 @@ describe('migrations', () => {
     await apply({ '21991231000000_broken.sql': 'create table private.half (n integer);' });
   });
 
-  test('are refused when an applied one has changed, except in white space and semicolons', async () => {
-    await apply({ '21991231000000_a.sql': 'create table private.a (n integer);\n' });
-    await apply({ '21991231000000_a.sql': 'create table private.a (n\n  integer)  ;\n\n' });
+  test('are refused when an applied one has changed, except in white space, semicolons and whether a schema may exist', async () => {
+    await apply({ '21991231000000_a.sql': 'create schema b; drop schema b; create table private.a (n integer);\n' });
+    const same = 'create schema if not exists b; drop schema b; create table private.a (n\n  integer)  ;\n\n';
+    await apply({ '21991231000000_a.sql': same });
     await expect(apply({ '21991231000000_a.sql': 'create table private.a (n bigint);' })).rejects.toThrow(
       /_a\.sql: has changed since it was applied/,
     );

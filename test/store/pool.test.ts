@@ -96,15 +96,6 @@ describe('reads', () => {
     });
   });
 
-  test('that share a connection are answered in their order', async () => {
-    await openPool(1);
-    batch = {};
-    const ended: unknown[] = [];
-    const reads = names(50).map((name) => read(0, name).then((text) => ended.push(text)));
-    await Promise.all(reads);
-    expect(ended).toEqual(names(50));
-  });
-
   test('behind a slow one move to another connection', async () => {
     await openPool(2);
     batch = {};
@@ -148,17 +139,6 @@ describe('reads', () => {
       return answer;
     });
     expect(await Promise.all(answers)).toEqual(names(400));
-  });
-
-  test('fail when their connection is lost', async () => {
-    await openPool(1);
-    const slow = expect(read(60, 'slow')).rejects.toBeInstanceOf(ConnectionLost);
-    await waitForSleeping(1);
-    for (const socket of sockets) socket.destroy();
-    await slow;
-    // The server does not notice while the query sleeps.
-    await countSleeping('pg_terminate_backend(pid)');
-    expect(await read(0, 'later')).toBe('later');
   });
 
   test('are not sent on a connection that was open when another one was lost', async () => {

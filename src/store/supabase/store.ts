@@ -323,24 +323,15 @@ const PREFIX = '/rpc/';
  */
 function readPublished(text: string): DatabaseFunction[] {
   const { paths = {} } = (parse(text) ?? {}) as Published;
-  return Object.entries(paths).flatMap(([path, { get }]) => {
-    if (!path.startsWith(PREFIX)) return [];
-    const parameters = get?.parameters ?? [];
-    return [
-      {
-        name: path.slice(PREFIX.length),
-        arguments: parameters.flatMap(({ name, format, required }) =>
-          name === undefined
-            ? []
-            : [
-                {
-                  name, // Of a variadic argument it names no type.
-                  type: format ?? 'variadic array',
-                  hasDefault: required !== true,
-                },
-              ],
-        ),
-      },
-    ];
+  const functions = Object.entries(paths).filter(([path]) => path.startsWith(PREFIX));
+  return functions.map(([path, { get }]) => {
+    const named = (get?.parameters ?? []).filter(({ name }) => name !== undefined);
+    const args = named.map(({ name = '', format, required }) => ({
+      name,
+      // Of a variadic argument it names no type.
+      type: format ?? 'variadic array',
+      hasDefault: required !== true,
+    }));
+    return { name: path.slice(PREFIX.length), arguments: args };
   });
 }
