@@ -123,18 +123,19 @@ export async function startEmbeddedPostgres(
     ...{ programs, folder: data, onOutput },
     settings: { ...DEFAULTS, max_connections: 200, fsync: 'off', ...own, ...settings },
   });
+  const readPid = () => Number.parseInt(readFileSync(join(data, 'postmaster.pid'), 'utf8'), 10);
   const socketUrl = `postgres://${ADMINISTRATOR}@/postgres?host=${encodeURIComponent(folder)}&port=${port}`;
   await runSql(socketUrl, `alter role ${ADMINISTRATOR} password '${PASSWORD}'`);
   const adminUrl = `postgres://postgres:${PASSWORD}@127.0.0.1:${port}/postgres`;
   return {
     adminUrl,
     crash: async () => {
-      const before = server.pid;
-      killFamily(before ?? 0);
+      const before = readPid();
+      killFamily(before);
       // It is started again by itself.
       const isBack = () =>
         runSql(adminUrl, 'select').then(
-          () => server.pid !== before,
+          () => readPid() !== before,
           () => false,
         );
       while (!(await isBack())) await delay(50);

@@ -1,6 +1,7 @@
 // A Postgres as a child process: creates the data folder, starts, restarts and stops the server.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -29,8 +30,6 @@ type ServerOptions = {
 
 /** A server that is restarted when it ends by itself. */
 export type ServerProcess = {
-  /** The postmaster's process id; undefined while it starts. */
-  readonly pid: number | undefined;
   /** Ends all sessions, writes everything to the data folder, and ends the server. */
   stop(): Promise<void>;
 };
@@ -111,9 +110,6 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
   };
   const ended = keepRunning();
   return {
-    get pid() {
-      return readPid(folder);
-    },
     stop: async () => {
       stopping.abort();
       const timer = setTimeout(() => kill(readPid(folder), 'SIGKILL'), STOP_MS);
@@ -153,8 +149,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const env = { PATH: process.env.PATH, LC_ALL: 'C' };
   // In its own process group: otherwise Ctrl-C would end the server before the requests.
   const child = spawn(program, rest, { ...user, env, stdio: ['pipe', 'ignore', 'pipe'], detached: true });
-  const { promise: ended, resolve } = Promise.withResolvers<void>();
-  const run: Run = { child, ended, hasEnded: false, log: '' };
+  child.stdin?.on('error', () => {});
   const stop = () => child.stdin?.end();
   const write = (text: string) => {
     run.log = (run.log + text).slice(-LOG_LENGTH);
@@ -162,27 +157,18 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
     if (SMART_SHUTDOWN.test(run.log)) stop();
     onOutput(text);
   };
-  const end = () => {
-    run.hasEnded = true;
-    stopping?.removeEventListener('abort', stop);
-    resolve();
-  };
   child.stderr?.setEncoding('utf8').on('data', write);
-  let ending = Promise.resolve();
-  child.stdin?.on('error', () => {});
-  // Every process of the server holds the output, which is closed after the last of them.
-  child.on('exit', () => {
-    // The next start tries it again, and tells why it fails.
-    ending = endOther(folder).catch(() => {});
-  });
-  child
-    .on('close', () => ending.then(end))
-    .on('error', ({ message }) => {
-      write(`FATAL: ${message}`);
-      end();
-    });
   if (stopping?.aborted) stop();
   stopping?.addEventListener('abort', stop);
+  const end = async () => {
+    // Every process of the server holds the output, which is closed after the last of them. If one cannot be ended, the next start
+    // tells why.
+    const ending = once(child, 'exit').then(() => endOther(folder).catch(() => {}));
+    await Promise.all([ending, once(child, 'close')]).catch(({ message }) => write(`FATAL: ${message}`));
+    run.hasEnded = true;
+    stopping?.removeEventListener('abort', stop);
+  };
+  const run: Run = { child, ended: end(), hasEnded: false, log: '' };
   return run;
 }
 
