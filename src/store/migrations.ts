@@ -213,7 +213,13 @@ function toComparable(sql: string): string {
 
 /** Runs a script inside the current transaction. Throws MigrationError if it fails or ends the transaction. */
 async function run(db: Database, script: Script): Promise<void> {
-  const before = await currentTransaction(db);
+  const { rows } = await db.query('select pg_current_xact_id()::text as id');
+  const [{ id }] = rows as [{ id: string }];
+  /** What has become of the transaction in which the script begins. */
+  const readStatus = async () => {
+    const status = await db.query('select pg_xact_status($1::text::xid8) as now', [id]);
+    return (status.rows as [{ now: 'in progress' | 'committed' | 'aborted' }])[0].now;
+  };
   const { rows: citus } = await db.query(`select 1 from pg_extension where extname = 'citus'`);
   // Citus forwards some statements to its nodes as the whole text that it has received: it gets one statement at a time.
   for (const { sql, begin } of citus.length > 0 ? splitStatements(script.sql) : [{ sql: script.sql, begin: 0 }]) {
@@ -221,14 +227,17 @@ async function run(db: Database, script: Script): Promise<void> {
       await db.query(sql);
     } catch (error) {
       const failure = toMigrationError(script, error, begin);
-      if (await hasCommitted(db, before)) {
+      // A transaction that has failed takes no query. Outside of one this fails.
+      await db.query('rollback and chain').catch(() => {});
+      // If the connection is lost, the error of the script says so.
+      if ((await readStatus().catch(() => undefined)) === 'committed') {
         failure.message +=
           '\n  It has also ended the transaction that it runs in: remove its commit, and undo what it has committed';
       }
       throw failure;
     }
   }
-  if ((await currentTransaction(db)) !== before) {
+  if ((await readStatus()) !== 'in progress') {
     throw new MigrationError(
       `${script.file}: ends the transaction that it runs in; remove its commit or rollback, and undo what it has committed`,
     );
@@ -251,22 +260,6 @@ export function splitStatements(script: string): { sql: string; begin: number }[
     return { sql: script.slice(begin, end), begin };
   });
   return statements.filter(({ sql }) => sql.replaceAll(BLANK, '') !== '');
-}
-
-/** The id of the current transaction; outside of one it is new for each call. */
-async function currentTransaction(db: Database): Promise<string> {
-  const { rows } = await db.query('select pg_current_xact_id()::text as id');
-  return (rows as [{ id: string }])[0].id;
-}
-
-/** Whether a failed script had committed the transaction in which it began. */
-async function hasCommitted(db: Database, transaction: string): Promise<boolean> {
-  // A transaction that has failed takes no query. Outside of one this fails.
-  await db.query('rollback and chain').catch(() => {});
-  const sql = `select pg_xact_status($1::text::xid8) = 'committed' as yes`;
-  // If the connection is lost, the error of the script says so.
-  const { rows } = await db.query(sql, [transaction]).catch(() => ({ rows: [] }));
-  return (rows as { yes: boolean | null }[])[0]?.yes === true;
 }
 
 /** `file:line:column: message` with the notes of Postgres; without line and column if the error has no position. */
