@@ -22,15 +22,7 @@ export class Mismatch extends Error {
 }
 
 /** The deployment does not answer, or the run is interrupted. */
-export class Unreachable extends Error {
-  /** The records that the run has created. */
-  readonly created: Created;
-
-  constructor(message: string, created: Created) {
-    super(message);
-    this.created = created;
-  }
-}
+export class Unreachable extends Error {}
 
 /** The ids of created records, and the operations that created them. */
 export type Created = readonly { readonly by: string; readonly id: string }[];
@@ -100,7 +92,7 @@ export class Client {
 
   /** Throws Mismatch without an answer, and Unreachable once the deployment answers nothing any more. */
   async send(request: Request): Promise<Answer> {
-    if (this.#options.signal?.aborted) this.#unreachable ??= new Unreachable('Interrupted', this.created);
+    if (this.#options.signal?.aborted) this.#unreachable ??= new Unreachable('Interrupted');
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {
@@ -122,8 +114,7 @@ export class Client {
     try {
       await this.#exchange({ method: 'GET', target: '/', headers: {}, key: null });
     } catch (error) {
-      const message = `${this.#options.url} cannot be reached: ${this.#describeFailure(error)}`;
-      this.#unreachable = new Unreachable(message, this.created);
+      this.#unreachable = new Unreachable(`${this.#options.url} cannot be reached: ${this.#describeFailure(error)}`);
       throw this.#unreachable;
     }
   }

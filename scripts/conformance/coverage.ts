@@ -27,17 +27,18 @@ const ASSERTIONS =
 
 /** Records the tested parts of a run. */
 export class Coverage {
-  readonly #shown = new Set<string>();
-  readonly #reasons = new Map<string, string>();
+  /** Why a part is not tested; undefined if it is. */
+  readonly #reasons = new Map<string, string | undefined>();
 
   /** Records a correct status, an accepted input, or a keyword that refused a value. */
   show({ id }: Operation, kind: Part['kind'], name: string): void {
-    this.#shown.add(`${id} ${kind} ${name}`);
+    this.#reasons.set(`${id} ${kind} ${name}`, undefined);
   }
 
   /** Records why a status is not tested. */
   excuse({ id }: Operation, status: number, reason: string): void {
-    this.#reasons.set(`${id} status ${status}`, reason);
+    const key = `${id} status ${status}`;
+    if (!this.#reasons.has(key)) this.#reasons.set(key, reason);
   }
 
   /** Lists all parts of these operations. */
@@ -45,8 +46,8 @@ export class Coverage {
     return operations.flatMap((operation) => {
       const toPart = (kind: Part['kind'], name: string): Part => {
         const key = `${operation.id} ${kind} ${name}`;
-        const reason = this.#shown.has(key) ? {} : { reason: this.#reasons.get(key) ?? REASONS[kind] };
-        return { operation: operation.id, kind, name, ...reason };
+        const reason = this.#reasons.has(key) ? this.#reasons.get(key) : REASONS[kind];
+        return { operation: operation.id, kind, name, ...(reason === undefined ? {} : { reason }) };
       };
       return [
         ...[...operation.answers.keys()].map((code) => toPart('status', code)),

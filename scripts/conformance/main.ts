@@ -7,9 +7,8 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
-import { Unreachable } from './client.ts';
 import { readContract } from './operations.ts';
-import { hasFailed, type Report, type Section, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
+import { hasFailed, type Report, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
 import { type RunOptions, runContract } from './run.ts';
 
 type Options = Omit<RunOptions, 'contract' | 'timeoutMs' | 'only' | 'signal'> & {
@@ -56,13 +55,15 @@ export async function testContract(
     // An error is printed below, with --json as JSON.
     const command = createCommand().configureOutput({ writeOut: print, outputError: () => {} });
     const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`), signal);
-    return hasFailed(report) ? FAILED : PASSED;
+    if (report.stopped === undefined) return hasFailed(report) ? FAILED : PASSED;
+    const { stopped: error, created } = report;
+    if (isJson) printError(`${JSON.stringify({ error, ...(created.length > 0 && { created }) })}\n`);
+    else printError(`${error}\n`);
+    return UNREACHABLE;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return PASSED;
     const [exitCode, message] = describe(error);
-    const created = error instanceof Unreachable ? error.created : [];
-    if (created.length > 0 && !isJson) print(`${toCreated(created).join('\n')}\n`);
-    printError(`${isJson ? JSON.stringify({ error: message, ...(created.length > 0 && { created }) }) : message}\n`);
+    printError(`${isJson ? JSON.stringify({ error: message }) : message}\n`);
     return exitCode;
   }
 }
@@ -116,23 +117,14 @@ async function run(command: Command, print: (text: string) => void, signal?: Abo
   // A file that cannot be written should fail before the run. What an earlier run wrote stays until this one ends.
   if (junit) write(command, junit, '', 'a');
   if (!isJson) print(toHeading(options));
-  const sections: Section[] = [];
   const report = await runContract({ ...options, contract, only, signal, timeoutMs: TIMEOUT_MS }, (section) => {
-    sections.push(section);
     if (!isJson) print(toSection(section));
-  }).catch((error) => {
-    if (junit) write(command, junit, toJUnit({ ...options, sections: [...sections, toStop(error)] }));
-    throw error;
   });
-  print(isJson ? JSON.stringify(report) : toSummary(report));
+  if (report.stopped !== undefined) {
+    if (!isJson && report.created.length > 0) print(toCreated(report.created).join('\n'));
+  } else print(isJson ? JSON.stringify(report) : toSummary(report));
   if (junit) write(command, junit, toJUnit(report));
   return report;
-}
-
-/** Why the run has ended, as a check that failed. */
-function toStop({ message }: Error): Section {
-  const failed = { result: 'failed', seconds: 0, curl: '# no request', expected: 'an answer', got: message } as const;
-  return { title: 'The deployment', seconds: 0, outcomes: [{ name: 'answers', ...failed }] };
 }
 
 function write(command: Command, file: string, text: string, flag = 'w'): void {
@@ -158,7 +150,6 @@ function readKey(text: string): string {
 
 /** The exit code and the message of an error. */
 function describe(error: unknown): [code: number, message: string] {
-  if (error instanceof Unreachable) return [UNREACHABLE, error.message];
   if (error instanceof CommanderError) return [USAGE, `${error.message.replace(/^error: /, '')}\nSee --help.`];
   if (error instanceof DocumentError) return [USAGE, error.message];
   return [FAILED, error instanceof Error ? (error.stack ?? error.message) : String(error)];

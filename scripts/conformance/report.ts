@@ -29,6 +29,8 @@ export type Report = {
   readonly runs: number;
   readonly requests: number;
   readonly seconds: number;
+  /** Why the run has ended early. */
+  readonly stopped: string | undefined;
   readonly sections: readonly Section[];
   readonly created: Created;
   readonly coverage: readonly Part[];
@@ -131,7 +133,7 @@ function paint(colour: 'red' | 'green' | 'yellow' | 'dim' | 'bold', text: string
 }
 
 /** JUnit XML, with a testsuite per operation and a testcase per check. */
-export function toJUnit({ sections, url, seed }: Pick<Report, 'sections' | 'url' | 'seed'>): string {
+export function toJUnit({ sections, url, seed }: Report): string {
   // The package's types declare a `default`, but the builder is the module itself.
   const xml = (junit as unknown as Builder).newBuilder();
   for (const { title, seconds, outcomes } of sections) {

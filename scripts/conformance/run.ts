@@ -25,7 +25,7 @@ type Run = RunOptions & Setting;
 /** Characters of an answer in a report. */
 const MAX_TEXT = 400;
 
-/** Runs all checks. Throws Unreachable if the deployment does not answer. */
+/** Runs all checks, as long as the deployment answers. */
 export async function runContract(
   options: RunOptions,
   onSection: (section: Section) => void = () => {},
@@ -46,6 +46,7 @@ export async function runContract(
   const run: Run = { ...options, client, coverage, foreign: new Map(), nearKeys, operations };
   const started = performance.now();
   const sections: Section[] = [];
+  let stopped: string | undefined;
   const add = async (title: string, checks: Iterable<Check>, first: readonly Outcome[] = []) => {
     const begun = performance.now();
     const outcomes = [...first, ...(await runChecks(run, [...checks]))];
@@ -66,11 +67,16 @@ export async function runContract(
     const read = contract.operations.find(isRead);
     if (limitedKey && read) await add('A key over its limit', [createLimitCheck(run, read)]);
     if (otherKey) await add('Another tenant', [createUntouchedCheck(run)]);
+  } catch (error) {
+    if (!(error instanceof Unreachable)) throw error;
+    stopped = error.message;
+    const failed = { result: 'failed', seconds: 0, curl: '# no request', expected: 'an answer', got: stopped } as const;
+    sections.push({ title: 'The deployment', seconds: 0, outcomes: [{ name: 'answers', ...failed }] });
   } finally {
     await client.close();
   }
   return {
-    ...{ url, seed, runs, requests: client.sent, seconds: secondsSince(started) },
+    ...{ url, seed, runs, requests: client.sent, seconds: secondsSince(started), stopped },
     ...{ sections, created: client.created, coverage: coverage.report(operations) },
   };
 }
