@@ -11,7 +11,6 @@ import {
   describeAnswer,
   type Expected,
   expectAnswer,
-  refused,
   type Setting,
   skip,
   Unknown,
@@ -19,23 +18,10 @@ import {
 import { type Answer, Mismatch } from './client.ts';
 import { type Filter, type Input, isRaised, type ListOperation, type Operation } from './operations.ts';
 import { type Assignment, OTHER_KEY, type Request, toValidRequest, withHeader } from './request.ts';
-import {
-  type Condition,
-  comparePages,
-  describeRow,
-  hasId,
-  maxLimit,
-  type Page,
-  type Row,
-  readPage,
-  readPages,
-  readRows,
-  toLimit,
-} from './rows.ts';
+import { type Condition, comparePages, createReader, describeRow, hasId, type Page, type Row } from './rows.ts';
 import { DOMAIN, pickAny, pickValid } from './values.ts';
 
 type Assignments = readonly Assignment<Input>[];
-type Prepare = (sent: Assignments) => Promise<unknown>;
 
 export const CREATED = 201;
 const CONFLICT = 409;
@@ -73,14 +59,16 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   const changes = items.filter(({ method }) => ['PUT', 'PATCH'].includes(method));
 
   const hasRule = required.some(({ rule }) => rule);
-  /** Creates a record with values that no other one has, as far as they can be made up; `prepare` gets them before. */
-  const send = async (others: () => Assignments = () => [], prepare?: Prepare) => {
+  const assign = () => assignUnique(required, known);
+  /** Creates a record with values that no other one has, as far as they can be made up. */
+  const send = async (build: () => Assignments | Promise<Assignments> = assign, copies = 1) => {
     for (let attempt = 1; ; attempt++) {
-      const assignments = [...others(), ...assignUnique(required, known)];
-      await prepare?.(assignments);
+      const assignments = await build();
       const request = toValidRequest(operation, assignments);
-      const answer = await expect(request, { mayRaise: true });
-      if (answer.status === status) return { request, assignments, answer };
+      const sent = Array.from({ length: copies }, () => expect(request, { mayRaise: true }));
+      const [answer, ...others] = (await Promise.all(sent)) as [Answer, ...Answer[]];
+      for (const other of others) compareAnswers(request, answer, other);
+      if (answer.status === status) return { request, assignments, answer, others };
       // Another record may have a unique value already.
       if (attempt < MAX_ATTEMPTS) continue;
       const got = describeAnswer(answer);
@@ -88,8 +76,8 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       throw new Unknown(`no values are known that the database takes; the last ones led to ${got}`);
     }
   };
-  const create = async (prepare?: Prepare) => {
-    const { request, assignments, answer } = await send(undefined, prepare);
+  const create = async (build?: () => Promise<Assignments>) => {
+    const { request, assignments, answer } = await send(build);
     const row = answer.body as Row;
     compareSent(request, assignments, row);
     return { row, request, assignments, location: answer.headers.location };
@@ -97,13 +85,10 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   /** Looks for a record in the list. */
   const find = async (list: ListOperation, row: Row) => {
     const isSame = (one: Row) => (hasId(row) ? one.id === row.id : isDeepStrictEqual(one, row));
-    const pages = await readPages(setting, list, { conditions: toConditions(list, row) });
+    const pages = await createReader(setting, list).readPages({ conditions: toConditions(list, row) });
     const { request, rows } = pages.find(({ rows }) => rows.some(isSame)) ?? (pages.at(-1) as Page);
-    return {
-      request,
-      found: rows.find(isSame),
-      others: pages.flatMap(({ rows }) => rows.filter((one) => !isSame(one))),
-    };
+    const others = pages.flatMap(({ rows }) => rows.filter((one) => !isSame(one)));
+    return { request, found: rows.find(isSame), others };
   };
   /** As find, and expects no second record of the same creation, by the texts that were made up for it. */
   const findOne = async (list: ListOperation, row: Row, assignments: Assignments) => {
@@ -120,9 +105,12 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   if (list) {
     yield check('creates what the list shows', async () => {
       let before: Page | undefined;
-      const { row, assignments } = await create(async (sent) => {
+      const { row, assignments } = await create(async () => {
+        const sent = assign();
         const values = Object.fromEntries(sent.map(({ input, value }) => [toProperty(input), value]));
-        before = await readPage(setting, list, { limit: maxLimit(list), conditions: toConditions(list, values) });
+        const { largest, readPage } = createReader(setting, list);
+        before = await readPage({ limit: largest, conditions: toConditions(list, values) });
+        return sent;
       });
       const { request, found } = await findOne(list, row, assignments);
       if (!isDeepStrictEqual(found, row)) throw new Mismatch(request, describeRow(row), describeRow(found));
@@ -192,10 +180,11 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     yield check('lists every record once while others are created', async () => {
       // The other check changes and deletes records, which may then be in two pages or none.
       await Promise.allSettled([life]);
-      const before = await readRows(setting, list);
-      const limit = toLimit(list, before.length / (MEANWHILE + 1));
+      const { readRows, readPages, toLimit } = createReader(setting, list);
+      const before = await readRows();
+      const limit = toLimit(before.length / (MEANWHILE + 1));
       const createSome = async (pages: number) => pages <= MEANWHILE && (await create());
-      comparePages(await readPages(setting, list, { limit }, createSome), before);
+      comparePages(await readPages({ limit }, createSome), before);
     });
   }
 
@@ -203,44 +192,24 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     yield check('refuses the same fields again', async () => {
       const isMadeUp = ({ in: place, rule, schema }: Input) => place === 'body' && !rule && schema.format !== 'uuid';
       const fields = inputs.filter((input) => required.includes(input) || isMadeUp(input));
-      const request = toValidRequest(operation, assignUnique(fields, known));
-      // Another record may have a unique value already.
-      const first = await expect(request, { mayRaise: true });
-      if (![CREATED, CONFLICT].includes(first.status)) throw refused(first);
+      const { request } = await send(() => assignUnique(fields, known));
       await expect(request, { status: CONFLICT });
     });
   }
 
   const header = inputs.find((input) => input.in === 'header' && /^idempotency-key$/i.test(input.name));
   if (!header) return;
-  const sendRepeatable = () => send(() => [{ input: header, value: randomUUID() }]);
-  yield check(`gives the same answer to the same ${header.name}`, async () => {
-    const { request, assignments, answer: first } = await sendRepeatable();
-    const second = await expect(request);
-    if (!isDeepStrictEqual(second.body, first.body)) {
-      throw new Mismatch(request, `the first answer, ${describeAnswer(first)}`, describeAnswer(second));
-    }
-    if (list) await findOne(list, first.body as Row, assignments);
+  const sendRepeatable = (copies?: number) => send(() => [{ input: header, value: randomUUID() }, ...assign()], copies);
+  yield check(`creates one record for all requests with the same ${header.name}`, async () => {
+    const { request, assignments, answer, others } = await sendRepeatable(COPIES);
+    const last = await expect(request);
+    compareAnswers(request, answer, last);
+    if (list) await findOne(list, answer.body as Row, assignments);
     if (!operation.success.headers.has(REPLAYED)) return;
-    const marks = [first, second].map(({ headers }) => `${REPLAYED}: ${headers[REPLAYED] ?? 'none'}`).join(', then ');
-    const expected = `${REPLAYED}: none, then ${REPLAYED}: true`;
-    if (marks !== expected) throw new Mismatch(request, expected, marks);
-  });
-  yield check(`creates one record for concurrent requests with the same ${header.name}`, async () => {
-    const assignments = [{ input: header, value: randomUUID() }, ...assignUnique(required, known)];
-    const request = toValidRequest(operation, assignments);
-    const answers = await Promise.all(Array.from({ length: COPIES }, () => expect(request, { mayRaise: true })));
-    const [first, ...others] = answers as [Answer, ...Answer[]];
-    const other = others.find(({ body }) => !isDeepStrictEqual(body, first.body));
-    if (other) {
-      throw new Mismatch(
-        request,
-        `${describeAnswer(first)}, as for a copy sent at the same time`,
-        describeAnswer(other),
-      );
-    }
-    if (first.status !== status) throw refused(first);
-    if (list) await findOne(list, first.body as Row, assignments);
+    const marks = [answer, ...others, last].map(({ headers }) => headers[REPLAYED] ?? 'none');
+    const expected = `${REPLAYED}: none once, and true in each answer to a repetition`;
+    const isMarked = marks.filter((mark) => mark === 'none').length === 1 && marks.at(-1) === 'true';
+    if (!isMarked) throw new Mismatch(request, expected, marks.join(', '));
   });
   // The other tenant lacks the record that an x-rule asks for.
   if (setting.otherKey && !hasRule) {
@@ -265,6 +234,11 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     }
     await expect(other, { status: 422, fields: [header.name] });
   });
+}
+
+function compareAnswers(request: Request, one: Answer, other: Answer): void {
+  if (isDeepStrictEqual(one.body, other.body)) return;
+  throw new Mismatch(request, `${describeAnswer(one)}, as for another copy of the request`, describeAnswer(other));
 }
 
 /** The value of a path parameter: the one used for the creation, or the record's. */

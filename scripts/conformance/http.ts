@@ -1,8 +1,6 @@
 // Checks HTTP itself, as far as proxies preserve it: headers, HEAD, and the methods of paths.
 
 import { randomUUID } from 'node:crypto';
-import { isDeepStrictEqual } from 'node:util';
-import type { Json } from '../../src/store/store.ts';
 import { type Check, check, createOrExplain, describeAnswer, findFormFault, refused, type Setting } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
@@ -70,21 +68,6 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
       const { text, headers } = await client.send(request);
       if (text !== answer.text && headers.etag !== undefined && headers.etag === answer.headers.etag) {
         throw new Mismatch(request, `another ETag than ${other.target}, whose answer differs`, headers.etag);
-      }
-    });
-  }
-
-  if (list) {
-    yield check('gives the same in any encoding', async () => {
-      for (let tries = 1; ; tries++) {
-        const encoded = withHeader(valid, 'Accept-Encoding', 'gzip, br');
-        const before = await client.send(valid);
-        const got = await client.send(encoded);
-        const [expected, found] = [describeAnswer(before), describeAnswer(got)];
-        if (found === expected) return;
-        // Others may have added records meanwhile.
-        if (isBeginning(before.body, got.body) && isBeginning(got.body, (await client.send(valid)).body)) return;
-        if (tries === MAX_TRIES) throw new Mismatch(encoded, expected, found);
       }
     });
   }
@@ -203,11 +186,6 @@ async function refuses({ client }: Setting, request: Request, status: number): P
   const isError = typeof error === 'string' && Object.keys(others).length === 0;
   if (answer.status === status && !findFormFault(answer) && isError) return answer;
   throw new Mismatch(request, `${status} {"error": a text} alone`, describeAnswer(answer));
-}
-
-/** Whether a list begins with another one. */
-function isBeginning(rows: Json | undefined, list: Json | undefined): boolean {
-  return Array.isArray(rows) && Array.isArray(list) && isDeepStrictEqual(list.slice(0, rows.length), rows);
 }
 
 function listOf(header: string): string[] {

@@ -8,7 +8,7 @@ import { type Check, check, describeAnswer, expectAnswer, type Setting, Unknown 
 import { Mismatch } from './client.ts';
 import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
 import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toValidRequest } from './request.ts';
-import { describeRow, hasId, idOf, type Row, readPages, readRows } from './rows.ts';
+import { createReader, describeRow, hasId, idOf, type Row } from './rows.ts';
 import { findUnused } from './values.ts';
 
 /** Records of each list that are tested with a request of their own. */
@@ -35,7 +35,7 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
     yield check('shows no record of the other key', async () => {
       const foreign = new Set((await readOnce(operation)).map(identify));
       if (foreign.size === 0) throw new Unknown('the other key has no records there');
-      for (const { request, rows } of await readPages(setting, operation)) {
+      for (const { request, rows } of await createReader(setting, operation).readPages()) {
         const shown = rows.find((row) => hasId(row) && foreign.has(identify(row)));
         if (!shown) continue;
         throw new Mismatch(request, 'no record of the other key, which must be of another tenant', describeRow(shown));
@@ -97,13 +97,13 @@ export function createUntouchedCheck(setting: Setting): Check {
 }
 
 async function readForeign(setting: Setting, list: ListOperation): Promise<readonly Row[]> {
-  const rows = await readRows({ ...setting, sender: OTHER_KEY }, list);
+  const rows = await createReader({ ...setting, sender: OTHER_KEY }, list).readRows();
   return rows.filter(hasId);
 }
 
 /** The ids of the run's own records that are numbers. */
 async function readNumbers(setting: Setting, lists: readonly ListOperation[]): Promise<Json[]> {
-  const rows = (await Promise.all(lists.map((list) => readRows(setting, list)))).flat();
+  const rows = (await Promise.all(lists.map((list) => createReader(setting, list).readRows()))).flat();
   return rows.flatMap(({ id }) => (typeof id === 'number' ? id : []));
 }
 

@@ -3,25 +3,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
-import { type Check, check, forAll, type Setting, skip, Unknown } from './check.ts';
+import { type Check, check, describeAnswer, forAll, type Setting, skip, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
 import type { Filter, ListOperation } from './operations.ts';
-import {
-  type Condition,
-  comparePages,
-  describeRow,
-  followLink,
-  idOf,
-  MAX_ROWS,
-  maxLimit,
-  type Page,
-  type Place,
-  type Row,
-  readPage,
-  readPages,
-  rowsOf,
-  toLimit,
-} from './rows.ts';
+import { withHeader } from './request.ts';
+import type { Page, Place, Row } from './rows.ts';
+import { type Condition, comparePages, createReader, describeRow, idOf, MAX_ROWS, rowsOf } from './rows.ts';
 import { createValid, isValid, keepValid, someOf, type Values } from './values.ts';
 
 /** About the maximum number of pages per check. */
@@ -33,15 +20,13 @@ const MAX_EDGES = 3;
 export function* createListChecks(setting: Setting, operation: ListOperation): Generator<Check> {
   const { limit, offset, after, filters } = operation.list;
   const { minimum = 1, default: defaultLimit } = limit.schema;
-  const largest = maxLimit(operation);
-  const smallest = toLimit(operation, 1);
+  const { largest, toLimit, readPage, readPages, followLink } = createReader(setting, operation);
   const test = <T>(values: Values<T>, run: (value: T) => Promise<unknown>) => forAll(setting, operation, values, run);
-  const read = (place?: Place) => readPage(setting, operation, place);
 
   /** The whole list, read once to compare all answers with it. */
   let whole: Promise<readonly Row[]> | undefined;
   const readWhole = () => {
-    whole ??= readPages(setting, operation).then((pages) => {
+    whole ??= readPages().then((pages) => {
       const rows = rowsOf(pages);
       comparePages(pages, rows);
       return rows;
@@ -73,14 +58,14 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     const starts = [min, length - 1, length].filter((start) => start >= min);
     const edges = starts.flatMap((start) => [minimum, largest].map((limit) => ({ limit, start })));
     await test({ some, edges }, async ({ limit, start }) =>
-      comparePages([await read({ limit, ...toPlace(start, rows) })], rows.slice(start, start + limit), rows),
+      comparePages([await readPage({ limit, ...toPlace(start, rows) })], rows.slice(start, start + limit), rows),
     );
   };
 
   yield checkRecords('gives pages that are together the whole list', async () => {
     const rows = await readWhole();
-    const sizes = new Set([MAX_PAGES, 7, 3, 2, 1].map((count) => toLimit(operation, rows.length / count)));
-    for (const limit of sizes) comparePages(await readPages(setting, operation, { limit }), rows);
+    const sizes = new Set([MAX_PAGES, 7, 3, 2, 1].map((count) => toLimit(rows.length / count)));
+    for (const limit of sizes) comparePages(await readPages({ limit }), rows);
   });
   yield checkRecords('gives the page of any limit and offset', () => testPages(0, (offset) => ({ offset })));
   if (after) {
@@ -94,39 +79,49 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     // Others may add records meanwhile.
     const offsets = length < MAX_ROWS ? [length + 10_000, maximum] : [maximum];
     for (const offset of offsets.filter((offset) => offset <= maximum)) {
-      const { request, rows } = await read({ offset });
+      const { request, rows } = await readPage({ offset });
       if (rows.length > 0) throw new Mismatch(request, 'no record', `${rows.length} records`);
     }
   });
   yield checkRecords('gives the same when repeated', async () => {
     const rows = await readWhole();
-    for (const page of [await read(), await read()]) {
+    for (const page of [await readPage(), await readPage()]) {
       comparePages([page], rows.slice(0, defaultLimit ?? largest), rows);
     }
   });
+  yield checkRecords('gives the same in any encoding', async () => {
+    const { length } = await readWhole();
+    if (length === 0) return;
+    // No more records than there were: others may add some meanwhile.
+    const { request } = await readPage({ limit: toLimit(length) });
+    const encoded = withHeader(request, 'Accept-Encoding', 'gzip, br');
+    const expected = describeAnswer(await setting.client.send(request));
+    const got = describeAnswer(await setting.client.send(encoded));
+    if (got !== expected) throw new Mismatch(encoded, expected, got);
+  });
 
-  const follow = (page: Page, query: string) => followLink(setting, operation, page, query);
   const followNext = async (place: { readonly limit: number; readonly offset?: number }): Promise<Page[]> => {
-    let page = await read(place);
+    let page = await readPage(place);
     const pages = [page];
     while (page.links.next !== undefined && pages.length < MAX_PAGES) {
       if (page.rows.length < place.limit) throw new Mismatch(page.request, 'no Link to a next page', page.links.next);
-      page = await follow(page, page.links.next);
+      page = await followLink(page, page.links.next);
       pages.push(page);
     }
     return pages;
   };
   if (operation.success.headers.has('link')) {
     yield checkRecords('links each page to the next and the previous one', async () => {
+      const smallest = toLimit(1);
       const rows = await readWhole();
       const filtered = rows.slice(0, 1).flatMap(describeAll);
       for (const conditions of [filtered, ...filtered.map((condition) => [condition])]) {
         // Reading a page compares its links with its request.
-        const { request, rows: found, links } = await read({ limit: smallest, conditions });
+        const { request, rows: found, links } = await readPage({ limit: smallest, conditions });
         const isFull = found.length === smallest && rows.filter((row) => meetsAll(row, conditions)).length > smallest;
         if (isFull && links.next === undefined) throw new Mismatch(request, 'a Link to the next page', 'none');
       }
-      const limit = toLimit(operation, rows.length / 3);
+      const limit = toLimit(rows.length / 3);
       comparePages(await followNext({ limit }), rows);
       const pages = await followNext({ limit, offset: 0 });
       comparePages(pages, rows);
@@ -135,7 +130,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
         const before = pages[index - 1];
         const expected = before ? 'a Link to the previous page' : 'no Link to a previous page';
         if (!before !== (links.prev === undefined)) throw new Mismatch(request, expected, links.prev ?? 'none');
-        if (before) comparePages([await follow(page, links.prev ?? '')], before.rows);
+        if (before) comparePages([await followLink(page, links.prev ?? '')], before.rows);
       }
     });
   }
@@ -144,7 +139,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     const { name, match, property } = filter;
     // Another list may have values for a filter that no property of this one shows.
     const other = setting.contract.lists.find(({ list }) => list.properties.includes(name));
-    const readOther = async () => (other ? (await readPage(setting, other)).rows : []);
+    const readOther = async () => (other ? (await createReader(setting, other).readPage()).rows : []);
     const rows = match === 'none' ? await readOther() : await readWhole();
     const found = rows.map((row) => row[match === 'none' ? name : property]);
     const { some, edges } = toValues(filter, [...new Set(found)]);
@@ -163,7 +158,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   const checkFilter = (name: string, readValues: () => Promise<Values<readonly Condition[]>>) =>
     checkRecords(name, async () => {
       const found = await test(await readValues(), async (conditions) => {
-        const pages = await readPages(setting, operation, { conditions });
+        const pages = await readPages({ conditions });
         compareFiltered(pages, await readWhole(), conditions);
         return conditions.length > 0 && rowsOf(pages).length > 0;
       });
@@ -250,21 +245,28 @@ function compareFiltered(pages: readonly Page[], whole: readonly Row[], conditio
   comparePages(pages, expected, whole);
 }
 
-function meetsAll(row: Row, conditions: readonly Condition[]): boolean {
-  return conditions.every((condition) => isMet(condition, row));
-}
+/** How a filter compares the value of a record with its own, and the word for it. */
+const COMPARISONS: Readonly<Record<Filter['match'], readonly [string, typeof isEqual]>> = {
+  equals: ['=', isEqual],
+  from: ['from', (actual, value) => !isLess(actual, value)],
+  until: ['until', (actual, value) => !isLess(value, actual)],
+  contains: ['containing', (actual, value) => toSearchable(actual).includes(toSearchable(value))],
+  none: ['', () => true],
+};
 
-function isMet({ input: { match, property, schema }, value }: Condition, row: Row): boolean {
-  const actual = row[property];
-  if (match === 'none') return true;
-  if (actual === null || actual === undefined) return false;
-  if (match === 'from') return !isLess(actual, value);
-  if (match === 'until') return !isLess(value, actual);
-  if (match === 'contains') return toSearchable(actual).includes(toSearchable(value));
-  const toComparable = (one: Json) => (schema.format === 'uuid' ? lower(String(one)) : toInstant(one));
-  // A list in the filter or in the record has any of the values of the other.
+/** A list in the filter or in the record has any of the values of the other. */
+function isEqual(actual: Json, value: Json, { schema: { format } }: Filter): boolean {
+  const toComparable = (one: Json) => (format === 'uuid' ? lower(String(one)) : toInstant(one));
   const wanted = [value].flat().map(toComparable);
   return [actual].flat().some((one) => wanted.includes(toComparable(one)));
+}
+
+function meetsAll(row: Row, conditions: readonly Condition[]): boolean {
+  return conditions.every(({ input, value }) => {
+    const actual = row[input.property] ?? null;
+    const [, isMet] = COMPARISONS[input.match];
+    return input.match === 'none' || (actual !== null && isMet(actual, value, input));
+  });
 }
 
 /** Whether one value comes before another in a filter. */
@@ -284,7 +286,6 @@ function toInstant(value: Json): string {
 }
 
 function describe({ input: { match, property, name }, value }: Condition): string {
-  const text = JSON.stringify(value);
-  if (match === 'none') return `${name} ${text}`;
-  return `${property} ${{ equals: '=', from: 'from', until: 'until', contains: 'containing' }[match]} ${text}`;
+  const [word] = COMPARISONS[match];
+  return `${match === 'none' ? name : `${property} ${word}`} ${JSON.stringify(value)}`;
 }

@@ -30,91 +30,90 @@ export type Place = {
   readonly conditions?: readonly Condition[];
 };
 
-/** Reads one page; the request has the given parameters, and the same valid values for others that it needs. */
-export async function readPage(setting: Setting, operation: ListOperation, place: Place = {}): Promise<Page> {
+/** Reads the pages of a list. */
+export function createReader(setting: Setting, operation: ListOperation) {
   const { limit, offset, after } = operation.list;
-  const assignments: Assignment[] = [...(place.conditions ?? [])];
-  if (place.limit !== undefined) assignments.push({ input: limit, value: place.limit });
-  if (place.offset !== undefined) assignments.push({ input: offset, value: place.offset });
-  if (place.after !== undefined && after) assignments.push({ input: after, value: place.after });
-  return receivePage(setting, operation, toValidRequest(operation, assignments), place.limit ?? limit.schema.default);
-}
+  const largest = Math.min(limit.schema.maximum ?? MAX_ROWS, MAX_ROWS);
 
-export function followLink(setting: Setting, operation: ListOperation, from: Page, query: string): Promise<Page> {
-  const target = from.request.target.replace(/\?.*|$/s, query);
-  const limit = new URLSearchParams(query).get(operation.list.limit.name);
-  return receivePage(setting, operation, { ...from.request, target }, limit === null ? undefined : Number(limit));
-}
-
-async function receivePage(
-  setting: Setting,
-  operation: ListOperation,
-  request: Request,
-  most: number = Number.POSITIVE_INFINITY,
-): Promise<Page> {
-  const { body, headers } = await expectAnswer(setting, operation, request);
-  const rows = body as readonly Row[];
-  if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
-  const { limit, offset, after } = operation.list;
-  const places = [limit, offset, after].map((input) => input?.name);
-  /** What a link has to repeat. A proxy may make it absolute, with the host that clients know. */
-  const describeList = ({ pathname, searchParams }: URL) => {
-    const others = [...searchParams].filter(([name]) => !places.includes(name)).sort();
-    return `${pathname}?${new URLSearchParams(others)}`;
-  };
-  const base = new URL(setting.url + request.target);
-  const expected = describeList(base);
-  // RFC 8288, section 3.
-  const links = [...(headers.link ?? '').matchAll(/<([^>]*)>\s*;\s*rel="?([^";,\s]+)/g)];
-  // A proxy may add others.
-  const ofPages = links.filter(([, , relation]) => ['next', 'prev'].includes(`${relation}`));
-  const pairs = ofPages.map(([, reference = '', relation]) => {
-    const url = URL.parse(reference, base.href);
-    if (url && describeList(url) === expected) return [relation, url.search];
-    throw new Mismatch(request, `a Link to ${expected}`, reference);
-  });
-  return { request, rows, tag: headers.etag, links: Object.fromEntries(pairs) };
-}
-
-/** Reads all pages of a size, up to MAX_ROWS records, with `after` if the list has it, or else with `offset`. */
-export async function readPages(
-  setting: Setting,
-  operation: ListOperation,
-  place: Place = {},
-  onPage: (count: number) => Promise<unknown> = async () => {},
-): Promise<Page[]> {
-  const { limit = maxLimit(operation) } = place;
-  const pages: Page[] = [];
-  const seen = new Set<string>();
-  let start: Place = {};
-  for (let offset = limit; offset < MAX_ROWS + limit; offset += limit) {
-    const page = await readPage(setting, operation, { ...place, limit, ...start });
-    pages.push(page);
-    const last = page.rows.at(-1);
-    // A page that ends like an earlier one would start an endless loop.
-    if (!last || page.rows.length < limit || (hasId(last) && seen.has(idOf(last)))) break;
-    seen.add(idOf(last));
-    await onPage(pages.length);
-    start = operation.list.after ? { after: idOf(last) } : { offset };
+  /** Reads one page; the request has the given parameters, and the same valid values for others that it needs. */
+  async function readPage(place: Place = {}): Promise<Page> {
+    const { conditions = [], ...values } = place;
+    const places = [limit, offset, after].flatMap((input, index) => {
+      const value = [values.limit, values.offset, values.after][index];
+      return input && value !== undefined ? [{ input, value }] : [];
+    });
+    const request = toValidRequest(operation, [...conditions, ...places]);
+    return receive(request, place.limit ?? limit.schema.default);
   }
-  return pages;
-}
 
-export async function readRows(setting: Setting, operation: ListOperation): Promise<readonly Row[]> {
-  return rowsOf(await readPages(setting, operation));
+  function followLink({ request }: Page, query: string): Promise<Page> {
+    const most = new URLSearchParams(query).get(limit.name);
+    const target = request.target.replace(/\?.*|$/s, query);
+    return receive({ ...request, target }, most === null ? undefined : Number(most));
+  }
+
+  async function receive(request: Request, most: number = Number.POSITIVE_INFINITY): Promise<Page> {
+    const { body, headers } = await expectAnswer(setting, operation, request);
+    const rows = body as readonly Row[];
+    if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
+    return { request, rows, tag: headers.etag, links: readLinks(request, headers.link) };
+  }
+
+  /** The queries of the next and the previous page. A proxy may make links absolute, and add others. */
+  function readLinks(request: Request, header = ''): Page['links'] {
+    const places = [limit, offset, after].map((input) => input?.name);
+    /** What a link has to repeat. */
+    const describeList = ({ pathname, searchParams }: URL) => {
+      const others = [...searchParams].filter(([name]) => !places.includes(name)).sort();
+      return `${pathname}?${new URLSearchParams(others)}`;
+    };
+    const base = new URL(setting.url + request.target);
+    const expected = describeList(base);
+    // RFC 8288, section 3.
+    const links = [...header.matchAll(/<([^>]*)>\s*;\s*rel="?(next|prev)(?![^";,\s])/g)];
+    const pairs = links.map(([, reference = '', relation]) => {
+      const url = URL.parse(reference, base.href);
+      if (url && describeList(url) === expected) return [relation, url.search];
+      throw new Mismatch(request, `a Link to ${expected}`, reference);
+    });
+    return Object.fromEntries(pairs);
+  }
+
+  /** Reads all pages of a size, up to MAX_ROWS records, with `after` if the list has it, or else with `offset`. */
+  async function readPages(
+    place: Place = {},
+    onPage: (count: number) => Promise<unknown> = async () => {},
+  ): Promise<Page[]> {
+    const { limit = largest } = place;
+    const pages: Page[] = [];
+    const seen = new Set<string>();
+    let start: Place = {};
+    for (let offset = limit; offset < MAX_ROWS + limit; offset += limit) {
+      const page = await readPage({ ...place, limit, ...start });
+      pages.push(page);
+      const last = page.rows.at(-1);
+      // A page that ends like an earlier one would start an endless loop.
+      if (!last || page.rows.length < limit || (hasId(last) && seen.has(idOf(last)))) break;
+      seen.add(idOf(last));
+      await onPage(pages.length);
+      start = after ? { after: idOf(last) } : { offset };
+    }
+    return pages;
+  }
+
+  return {
+    largest,
+    /** The valid limit that is closest to a number of records. */
+    toLimit: (count: number) => Math.min(Math.max(Math.ceil(count), limit.schema.minimum ?? 1), largest),
+    readPage,
+    readPages,
+    readRows: async () => rowsOf(await readPages()),
+    followLink,
+  };
 }
 
 export function rowsOf(pages: readonly Page[]): readonly Row[] {
   return pages.flatMap(({ rows }) => rows);
-}
-
-export function maxLimit({ list }: ListOperation): number {
-  return Math.min(list.limit.schema.maximum ?? MAX_ROWS, MAX_ROWS);
-}
-
-/** The valid limit that is closest to a number of records. */
-export function toLimit(operation: ListOperation, count: number): number {
-  return Math.min(Math.max(Math.ceil(count), operation.list.limit.schema.minimum ?? 1), maxLimit(operation));
 }
 
 /** Without an id, different records may look the same. */
