@@ -1,6 +1,7 @@
 // Generates values that a schema allows, and values that violate one constraint.
 
 import fc from 'fast-check';
+import { readProperties } from '../../src/openapi/schema.ts';
 import { readStyle } from '../../src/openapi/styles.ts';
 import type { Json } from '../../src/store/store.ts';
 import { Unknown } from './check.ts';
@@ -105,19 +106,10 @@ function validOf(input: Input, schema: Schema, nesting = 0): Values {
 
 /** Joins two schemas of one value, as far as values are made up by them. */
 function join(one: Schema, other: object): Schema {
-  const { properties, required = [], ...rest } = other as Schema;
-  const both = [...(one.required ?? []), ...required];
-  const defined = Object.entries(rest).filter(([, value]) => value !== undefined);
-  const parts: Record<string, unknown> = { ...one.properties };
-  for (const [name, part] of Object.entries(properties ?? {})) {
-    parts[name] = name in parts && parts[name] !== part ? { allOf: [parts[name], part] } : part;
-  }
-  return {
-    ...one,
-    ...Object.fromEntries(defined),
-    ...(one.properties || properties ? { properties: parts } : {}),
-    ...(both.length > 0 ? { required: both } : {}),
-  } as Schema;
+  const { properties, required } = readProperties({ allOf: [one, other] });
+  const isObject = Object.keys(properties).length + required.length > 0;
+  const defined = Object.entries(other).filter(([, value]) => value !== undefined);
+  return { ...one, ...Object.fromEntries(defined), ...(isObject ? { properties, required } : {}) } as Schema;
 }
 
 /** Levels of optional parts: a schema may contain itself. */
@@ -294,18 +286,47 @@ type Violation = Values & { readonly constraint: string; readonly text: string }
 
 /** Values that violate only one constraint, for each constraint of an input's schema. */
 export function createViolations(input: Input): Violation[] {
+  const { schema } = input;
+  const candidates = unique(candidatesFor(input));
   const texts = fc.string({ unit: lettersOf(input), maxLength: 12 });
-  return Object.entries(BREAKING).flatMap(([constraint, breaking]) => {
-    if (!(constraint in input.schema)) return [];
-    const [text, some, edges] = breaking(input.schema, input, texts);
+  // In a URL the text of a number is one.
+  const others = schema.type === 'string' ? texts : texts.filter((text) => Number.isNaN(Number(text)));
+  return Object.entries(VIOLATIONS).flatMap(([constraint, describeBroken]) => {
+    if (!(constraint in schema)) return [];
     const breaks = (value: Json) => canBeSent(input, value) && brokenBy(input, value).has(constraint);
     const breaksOnly = (value: Json) => breaks(value) && brokenBy(input, value).size === 1;
     // A value may have to violate two constraints, such as minLength and pattern.
-    const accepts = edges.some(breaksOnly) ? breaksOnly : breaks;
-    const kept = unique(edges).filter(accepts);
-    if (kept.length === 0) return [];
-    return [{ constraint, text, edges: kept, some: fc.oneof(fc.constantFrom(...kept), some).filter(accepts) }];
+    const accepts = candidates.some(breaksOnly) ? breaksOnly : breaks;
+    const edges = candidates.filter(accepts);
+    if (edges.length === 0) return [];
+    const some = fc.oneof(fc.constantFrom(...edges), others, fc.maxSafeInteger()).filter(accepts);
+    return [{ constraint, text: describeBroken(schema), edges, some }];
   });
+}
+
+/** Values of which each may violate a constraint of an input's schema. */
+function candidatesFor(input: Input): Json[] {
+  const { type = '', enum: values = [], minimum = Number.NaN, maximum = Number.NaN, format = '' } = input.schema;
+  const isBody = input.in === 'body';
+  // Any text is a list with one item in a URL.
+  if (type === 'array' && !isBody) return [];
+  const others = [
+    ...(isBody ? OTHER_VALUES : (OTHER_TEXTS[type] ?? [])),
+    ...[minimum - 1, minimum - 1_000, maximum + 1, maximum + 1_000].filter(Number.isFinite),
+    ...values.flatMap(misspell).filter((text) => !values.map(String).includes(text)),
+    ...(BROKEN_FORMATS[format] ?? []),
+  ];
+  if (type === 'boolean' || type === 'integer' || type === 'number') return others;
+  return [...others, ...textsTooLong(input), ...textsAtBounds(input), '', ' ', 'a b', 'a-b', '\t'];
+}
+
+/** Texts that are longer than they may be, and otherwise like those that an input accepts. */
+function textsTooLong(input: Input): string[] {
+  const { maxLength, format } = input.schema;
+  if (maxLength === undefined) return [];
+  const lengths = [maxLength + 1, maxLength + 100];
+  const toText = (length: number) => (format === 'email' ? emailOf(length) : 'a'.repeat(length));
+  return [...lengths.map(toText), ...createValid(input).edges.map((value) => String(value).padEnd(maxLength + 1, '0'))];
 }
 
 /** The violated constraints of the value itself, not of its parts. */
@@ -314,14 +335,6 @@ function brokenBy({ validate }: Input, value: Json): Set<string> {
   return new Set(errors.filter(({ instancePath }) => instancePath === '').map(({ keyword }) => keyword));
 }
 
-/** Describes and generates values that may violate a constraint. */
-type Breaking = (
-  schema: Schema,
-  input: Input,
-  texts: fc.Arbitrary<string>,
-) => readonly [text: string, some: fc.Arbitrary<Json>, edges: readonly Json[]];
-
-const distance = fc.integer({ min: 1, max: 1_000_000 });
 const OTHER_VALUES: readonly Json[] = [null, 0, 1.5, true, 'text', [], {}, ['a'], { a: 1 }];
 /** Texts that some languages parse as numbers. */
 const NOT_NUMBERS = ['0x10', '+5', '05', ' 5', '5 ', '', 'null', 'NaN', '1,2', '1_0', '٥', 'Infinity'];
@@ -338,44 +351,16 @@ const BROKEN_FORMATS: Readonly<Record<string, readonly Json[]>> = {
   email: ['ana', 'ana@', `@${DOMAIN}`, `a b@${DOMAIN}`, `a@b@${DOMAIN}`, 'ana@.example'],
 };
 
-const BREAKING: Readonly<Record<string, Breaking>> = {
-  type: ({ type = '' }, input, texts) => {
-    const text = `that is not ${type}`;
-    if (input.in === 'body') return [text, fc.constantFrom(...OTHER_VALUES), OTHER_VALUES];
-    return [text, texts.filter((text) => Number.isNaN(Number(text))), OTHER_TEXTS[type] ?? []];
-  },
-  enum: ({ enum: values = [] }, _, texts) => [
-    'that is not one of its values',
-    texts,
-    ['', ...values.flatMap(misspell)].filter((text) => !values.map(String).includes(text)),
-  ],
-  minimum: ({ minimum = 0 }) => [
-    `less than ${minimum}`,
-    distance.map((less) => minimum - less),
-    [minimum - 1, minimum - 1_000],
-  ],
-  maximum: ({ maximum = 0 }) => [
-    `more than ${maximum}`,
-    distance.map((more) => maximum + more),
-    [maximum + 1, maximum + 1_000],
-  ],
-  minLength: ({ minLength }, input) => [`shorter than ${minLength}`, fc.constant(''), textsAtBounds(input)],
-  maxLength: ({ maxLength = 0, format }, input) => {
-    const toText = (length: number) => (format === 'email' ? emailOf(length) : 'a'.repeat(length));
-    const valid = createValid(input).edges.map((value) => String(value).padEnd(maxLength + 1, '0'));
-    const edges = [toText(maxLength + 1), ...textsAtBounds(input), ...valid];
-    return [
-      `longer than ${maxLength}`,
-      fc.integer({ min: 1, max: 100 }).map((more) => toText(maxLength + more)),
-      edges,
-    ];
-  },
-  pattern: (_, input, texts) => [
-    'that does not match its pattern',
-    texts,
-    [...textsAtBounds(input), '', ' ', 'a b', 'a-b', '\t'],
-  ],
-  format: ({ format = '' }, _, texts) => [`that is not ${format}`, texts, [...(BROKEN_FORMATS[format] ?? []), '']],
+/** The constraints that are tested, and how each is violated. */
+const VIOLATIONS: Readonly<Record<string, (schema: Schema) => string>> = {
+  type: ({ type }) => `that is not ${type}`,
+  enum: () => 'that is not one of its values',
+  minimum: ({ minimum }) => `less than ${minimum}`,
+  maximum: ({ maximum }) => `more than ${maximum}`,
+  minLength: ({ minLength }) => `shorter than ${minLength}`,
+  maxLength: ({ maxLength }) => `longer than ${maxLength}`,
+  pattern: () => 'that does not match its pattern',
+  format: ({ format }) => `that is not ${format}`,
 };
 
 function misspell(value: Json): string[] {
