@@ -43,47 +43,10 @@ export type Filter = Input & {
 
 const MATCHES = ['equals', 'contains', 'from', 'until', 'none'] as const;
 
-export type DescribedAnswer = Described & {
-  /** The status, or a range such as `4XX` or `default`. */
-  readonly code: string;
-  /** By name in lower case. */
-  readonly headers: ReadonlyMap<string, Described>;
-  readonly isEmpty: boolean;
-};
-
-/** The inputs of a list with pages. */
-type List = {
-  readonly limit: Input;
-  readonly offset: Input;
-  readonly after: Input | undefined;
-  readonly filters: readonly Filter[];
-  /** The properties of its records. */
-  readonly properties: readonly string[];
-};
-
-export type Operation = Omit<Compiled, 'inputs'> & {
-  readonly method: string;
-  readonly inputs: readonly Input[];
-  /** The body as one input, of which `inputs` has the fields. */
-  readonly whole?: Input;
-  /** Whether the body has conditions on several fields at once, such as `oneOf`. */
-  readonly isComposed: boolean;
-  /** By status, or by a range of them. */
-  readonly answers: ReadonlyMap<string, DescribedAnswer>;
-  readonly success: DescribedAnswer;
-  readonly list?: List;
-};
-
-export type ListOperation = Operation & { readonly list: List };
-
-export type Contract = {
-  readonly document: OpenAPIV3.Document;
-  readonly operations: readonly Operation[];
-  readonly lists: readonly ListOperation[];
-  readonly keyHeader: string;
-  /** The path in the document that a request has; undefined if the document has none for it. */
-  pathOf(method: string, target: string): string | undefined;
-};
+export type DescribedAnswer = ReturnType<typeof readAnswer>;
+export type Operation = ReturnType<typeof readOperation>;
+export type ListOperation = Operation & { readonly list: NonNullable<Operation['list']> };
+export type Contract = Awaited<ReturnType<typeof readContract>>;
 
 type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Pick<Filter, 'property' | 'match'>> };
 type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Extended;
@@ -96,13 +59,14 @@ const ajv = createAjv();
 /** The form of a gateway's refusal that the document does not declare. */
 const REFUSAL: DescribedAnswer = {
   ...describe({ type: 'object', required: ['error'], maxProperties: 1 } as Schema),
-  ...{ code: '', headers: new Map(), isEmpty: false },
+  ...{ code: '', headers: new Map<string, Described>(), isEmpty: false },
 };
 
 /** Reads the operations of a document. Throws DocumentError if the gateway could not serve it. */
-export async function readContract(document: OpenAPIV3.Document): Promise<Contract> {
+export async function readContract(document: OpenAPIV3.Document) {
   const { operations: compiled, apiRoot, match } = await compile(document);
   const operations = [...compiled.values()].map(readOperation);
+  /** The path in the document that a request has; undefined if the document has none for it. */
   const pathOf = (method: string, target: string) => {
     try {
       return match(method.toLowerCase(), normalizePath(apiRoot + target)).source.path;
@@ -118,7 +82,7 @@ export function isList(operation: Operation): operation is ListOperation {
   return operation.list !== undefined;
 }
 
-function readOperation(compiled: Compiled): Operation {
+function readOperation(compiled: Compiled) {
   const { body, page, source, status } = compiled;
   // Dereferenced by `compile`.
   const parameters = (source.parameters ?? []) as Parameter[];
@@ -126,16 +90,19 @@ function readOperation(compiled: Compiled): Operation {
   const answers = new Map(
     Object.entries(source.responses).map(([code, response]) => [code, readAnswer(code, response)]),
   );
-  const success = answers.get(String(status)) as DescribedAnswer;
-  const list = page && readList(page, inputs, success);
   const whole =
     body && readParameter({ name: 'body', in: 'body', required: body.isRequired, schema: body.schema as Schema });
+  const success = answers.get(String(status)) as DescribedAnswer;
   return {
     ...compiled,
-    ...{ method: source.method.toUpperCase(), path: source.path, inputs, answers, success },
-    ...{ isComposed: body !== undefined && isComposed(body.schema) },
-    ...(list ? { list } : {}),
-    ...(whole ? { whole } : {}),
+    ...{ method: source.method.toUpperCase(), path: source.path, inputs, success },
+    /** By status, or by a range of them. */
+    answers,
+    /** The body as one input, of which `inputs` has the fields. */
+    whole,
+    /** Whether the body has conditions on several fields at once, such as `oneOf`. */
+    isComposed: body !== undefined && isComposed(body.schema),
+    list: page && readList(page, inputs, success),
   };
 }
 
@@ -166,7 +133,8 @@ function readFields({ isRequired, schema: whole }: NonNullable<Compiled['body']>
   return sent.map(([name, schema]) => readField(name, required.includes(name), schema));
 }
 
-function readAnswer(code: string, source: OpenAPIV3.ResponseObject | OpenAPIV3.ReferenceObject): DescribedAnswer {
+/** The answer with a status, or a range such as `4XX` or `default`; its headers by name in lower case. */
+function readAnswer(code: string, source: OpenAPIV3.ResponseObject | OpenAPIV3.ReferenceObject) {
   const { content, headers = {} } = source as OpenAPIV3.ResponseObject;
   const described = Object.entries(headers).map(([name, header]) => {
     const { schema = {} } = header as OpenAPIV3.HeaderObject;
@@ -181,7 +149,8 @@ export function describe(schema: Schema): Described {
   return { schema, validate: compileSchema(ajv, schema) };
 }
 
-function readList(page: NonNullable<Compiled['page']>, inputs: readonly Input[], { schema }: DescribedAnswer): List {
+/** The inputs of a list with pages, and the properties of its records. */
+function readList(page: NonNullable<Compiled['page']>, inputs: readonly Input[], { schema }: DescribedAnswer) {
   const inQuery = inputs.filter((input) => input.in === 'query');
   const find = (name: string | undefined) => inQuery.find((input) => input.name === name);
   const [limit, offset, after] = [page.limit.name, page.offset.name, page.after?.name].map(find);
