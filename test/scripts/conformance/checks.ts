@@ -11,7 +11,7 @@ import { document, KEYS, operations } from '../../helpers/api.ts';
 import { openTestStore, startGateway } from '../../helpers/gateway.ts';
 
 type Options = Partial<RunOptions> & { readonly document?: OpenAPIV3.Document };
-export type Failed = Extract<Outcome, { result: 'failed' }>;
+type Failed = Extract<Outcome, { result: 'failed' }>;
 
 /** What a faulty gateway understands instead of what is asked, and answers instead of what is right. */
 export type Fault = {
@@ -49,13 +49,6 @@ export const spoil =
     return { ...answered, ...answer?.(answered, request) };
   };
 
-/** The failure of a check; the curl line with the URL of the gateway as $URL. */
-export function findFailure(name: string, failures: readonly Failed[], url: string): Failed {
-  expect(namesOf(failures)).toContain(name);
-  const found = failures.find((failure) => failure.name === name) as Failed;
-  return { ...found, curl: found.curl.replace(url, '$URL') };
-}
-
 /** Gives the key that only reads the permission for every read, also for those that somebody has added. */
 const READS = operations.filter(({ method }) => method === 'GET').map(({ rpc }) => `'${rpc}'`);
 const MAY_READ = `update private.api_keys set permissions = array[${READS}] where name = 'Leitura'`;
@@ -88,9 +81,13 @@ export async function startChecks(other?: { readonly document: OpenAPIV3.Documen
   const findFaults = async (fault: Fault, options: Options): Promise<Failed[]> =>
     failuresOf(await run({ ...options, intercept: spoil(fault) }));
 
-  /** The failure of one check. */
-  const findFault = async (name: string, fault: Fault, options: Options): Promise<Failed> =>
-    findFailure(name, await findFaults(fault, options), gateway.url);
+  /** The failure of one check; the curl line with the URL of the gateway as $URL. */
+  async function findFault(name: string, fault: Fault, options: Options): Promise<Failed> {
+    const failures = await findFaults(fault, options);
+    expect(namesOf(failures)).toContain(name);
+    const found = failures.find((failure) => failure.name === name) as Failed;
+    return { ...found, curl: found.curl.replace(gateway.url, '$URL') };
+  }
 
   /** Runs the checks, and gives what they sent, with the report. */
   async function record(options: Options): Promise<{ report: Report; sent: Request[] }> {
