@@ -85,6 +85,10 @@ const bodies = (change: (body: string) => string): Fault => ({ ask: ({ body = ''
 const published = (status: number): Fault =>
   of(status, (_body, _request, answer) => withHeaders(answer, { 'cache-control': 'public, max-age=600' }));
 
+const endConnection = () => {
+  throw new Error('other side closed');
+};
+
 type Found = Partial<Record<'expected' | 'got' | 'curl', unknown>>;
 /** By the check that finds it, and by how a gateway is faulty: the fault, and what the report says. */
 type Faults = Readonly<Record<string, Readonly<Record<string, readonly [Fault, Found?]>>>>;
@@ -121,7 +125,7 @@ const OF_LIST: Faults = {
     ],
     'an error in another form': [
       refusals(() => withBody({ message: 'limit is wrong' })),
-      { got: matching(/^not the schema of 422: the value must have required property 'error'\n422 \{"message"/) },
+      { got: matching(/^not the schema of 422: the value must have required property 'error'\n422/) },
     ],
   },
   'refuses limit more than 1000': {
@@ -170,12 +174,7 @@ const OF_LIST: Faults = {
       { curl: `${GET} '$URL/personais?limit=612'` },
     ],
     'a connection that ends, told apart from a gateway that is gone': [
-      {
-        ask: (request) => {
-          if (queryOf(request) === 'limit=1000') throw new Error('other side closed');
-          return {};
-        },
-      },
+      { ask: (request) => (queryOf(request) === 'limit=1000' ? endConnection() : {}) },
       { curl: `${GET} '$URL/personais?limit=1000'`, got: matching(/^no answer: /) },
     ],
   },
@@ -359,7 +358,18 @@ function duplicates(nth: number): Fault {
 }
 const DUPLICATE = { expected: matching(/^one record of the creation/), got: matching(new RegExp(`^${OTHER_ID} `)) };
 
-const answered = new Set<string>();
+/** Forgets an Idempotency-Key before or after its first answer. */
+function forgets(isForgotten: (wasAnswered: boolean) => boolean): Fault {
+  const answered = new Set<string>();
+  return {
+    ask: ({ headers: { 'Idempotency-Key': key = '', ...headers } }) =>
+      key && isForgotten(answered.has(key)) ? { headers } : {},
+    answer: (_answer, { headers: { 'Idempotency-Key': key = '' } }) => {
+      answered.add(key);
+      return {};
+    },
+  };
+}
 
 const OF_CREATION: Faults = {
   'creates what the list shows': {
@@ -423,25 +433,8 @@ const OF_CREATION: Faults = {
     'a second record for concurrent creations': [duplicates(2), DUPLICATE],
     'a second record for a creation with a key': [duplicates(1), DUPLICATE],
     'an idempotency key that is forgotten': [FORGETS],
-    'an idempotency key that is forgotten after the concurrent requests': [
-      {
-        ask: ({ headers: { 'Idempotency-Key': key = '', ...headers } }) => (answered.has(key) ? { headers } : {}),
-        answer: (_answer, { headers: { 'Idempotency-Key': key } }) => {
-          if (key) answered.add(key);
-          return {};
-        },
-      },
-    ],
-    'an idempotency key that only holds after the answer': [
-      {
-        ask: ({ headers: { 'Idempotency-Key': key = '', ...headers } }) =>
-          key === '' || answered.has(key) ? {} : { headers },
-        answer: (_answer, { headers: { 'Idempotency-Key': key = '' } }) => {
-          answered.add(key);
-          return {};
-        },
-      },
-    ],
+    'an idempotency key that is forgotten after the concurrent requests': [forgets((wasAnswered) => wasAnswered)],
+    'an idempotency key that only holds after the answer': [forgets((wasAnswered) => !wasAnswered)],
     'a repeated answer that is not marked': [
       lacks('idempotent-replayed'),
       { expected: matching(/^idempotent-replayed: none once/), got: 'none, none, none, none' },
