@@ -8,11 +8,11 @@ import { type Example, findKeyScheme, readExamples } from '../../src/openapi/exa
 import type { Operation } from '../../src/openapi/operations.ts';
 import { readProperties, type Schema } from '../../src/openapi/schema.ts';
 import type { Argument, Call, Result, Store } from '../../src/store/store.ts';
-import { document } from '../helpers/api.ts';
+import { document, operations } from '../helpers/api.ts';
 import { type Db, openDatabase, rows } from '../helpers/database.ts';
 import { compileOnce } from '../helpers/gateway.ts';
 import { openWithinTransaction } from './in-process-store.ts';
-import { findReaders, removePredicates, removeRowSecurity } from './removal.ts';
+import { findReaders, removePredicates, WALLS } from './removal.ts';
 import { MISSING_ID } from './world.ts';
 
 // What holds for every operation of the document, whoever added it, with each wall between the tenants alone. The calls are
@@ -22,12 +22,6 @@ const HELP = 'see docs/adding-an-operation.md, "The function"';
 const NEVER = new AbortController().signal;
 const UUID = /^[0-9a-f]{8}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}$/i;
 const KEY = findKeyScheme(document)?.['x-example'] ?? '';
-
-const VARIANTS = [
-  { name: 'both walls', remove: async () => [] },
-  { name: 'the functions alone', remove: removeRowSecurity },
-  { name: 'row security alone', remove: removePredicates },
-];
 
 let db: Db;
 let compiled: CompiledDocument;
@@ -39,7 +33,6 @@ let tables: readonly string[];
 
 beforeAll(async () => {
   db = await openDatabase();
-  await db.exec(`set timezone = 'UTC'`);
   compiled = await compileOnce(document);
   for (const example of readExamples(document)) {
     const operation = compiled.operations.get(example.operationId);
@@ -104,11 +97,6 @@ async function inTurn<T, U>(items: readonly T[], work: (item: T) => Promise<U>):
   return results;
 }
 
-async function answerTo(call: Call, generated?: readonly string[]): Promise<unknown> {
-  const result = undone(() => openWithinTransaction(db).call(call, NEVER));
-  return describeResult(await result, generated);
-}
-
 /** An example, and for a read the same without its filters too, which could hide what is of others. */
 function withoutFilters({ example, call }: { example: Example; call: Call }) {
   const operation = compiled.operations.get(example.operationId);
@@ -152,9 +140,7 @@ function replaceIds(value: Argument | undefined, id: string): Argument[] {
   return parts.map(({ index, 0: text }) => JSON.parse(json.slice(0, index) + id + json.slice(index + text.length)));
 }
 
-const ids = Object.values(document.paths).flatMap((item) =>
-  ['get', 'post', 'put', 'patch', 'delete'].flatMap((method) => item?.[method as 'get']?.operationId ?? []),
-);
+const ids = operations.map(({ id }) => id);
 
 describe.each(ids)('%s', (id) => {
   test('has an example of success, so that it can be tested', () => {
@@ -168,11 +154,13 @@ describe.each(ids)('%s', (id) => {
     const name = operation.function;
     const unknown = { ...call, args: { ...call.args, [operation.key.argument]: 'nobody' } };
     const why = `public.${name} has to begin with private.verify_key(p_api_key, '${name}'): ${HELP}`;
-    expect(await answerTo(unknown), why).toMatchObject({ status: 401 });
+    const store = openWithinTransaction(db);
+    const ofUnknown = await undone(() => store.call(unknown, NEVER));
+    expect(describeResult(ofUnknown), why).toMatchObject({ status: 401 });
     const others = `array(select proname::text from pg_proc where pronamespace = 'public'::regnamespace and proname <> '${name}')`;
     const refused = await undone(async () => {
       await db.exec(`update private.api_keys set permissions = ${others} where key_hash = sha256('${KEY}')`);
-      return openWithinTransaction(db).call(call, NEVER);
+      return store.call(call, NEVER);
     });
     expect(describeResult(refused), why).toMatchObject({ status: 401 });
   });
@@ -195,7 +183,7 @@ test('a predicate without blanks names the tenant too', async () => {
 });
 
 // To remove a wall takes longer than most calls.
-describe.each(VARIANTS)('with $name', ({ name: walls, remove }) => {
+describe.each(WALLS)('with $walls', ({ walls, remove }) => {
   let store: Store;
 
   beforeAll(async () => {

@@ -1,5 +1,5 @@
 import type { Db } from '../helpers/database.ts';
-import type { Mutation } from './mutation.ts';
+import type { Mutation } from './mutations.ts';
 import { functionsOf } from './removal.ts';
 import { SAMPLE } from './sample.ts';
 

@@ -3,8 +3,7 @@ import { type Db, openDatabase } from '../helpers/database.ts';
 import { behaviourChecks } from './behaviour.ts';
 import { catalogChecks } from './catalog.ts';
 import type { Check } from './check.ts';
-import type { Mutation } from './mutation.ts';
-import { kinds } from './mutations.ts';
+import { kinds, type Mutation } from './mutations.ts';
 import { functionsOf } from './removal.ts';
 
 /** The index of names, which is for a tenant of more than 200 students, finds what is of one tenant alone. */

@@ -8,8 +8,15 @@ const PREDICATE = /\b\w+\.tenant_id\s*(?:=|<>)\s*[pv]_tenant\b/g;
 /** What row security would say where a role sees all rows, in the query of its function. */
 const POLICY_BY_HAND = /\band \w+\.tenant_id\s*(?:=|<>)\s*private\.current_tenant\(\)/g;
 
+/** The walls that are left, and how the others are removed. */
+export const WALLS = [
+  { walls: 'the functions alone', remove: removeRowSecurity },
+  { walls: 'row security alone', remove: removePredicates },
+  { walls: 'both walls', remove: async () => [] },
+] as const;
+
 /** Lets every query of the functions look at all tenants; gives the function of each predicate that there was. */
-export function removePredicates(db: Sql, functions = /./): Promise<string[]> {
+export function removePredicates(db: Sql, functions?: RegExp): Promise<string[]> {
   return removeFromFunctions(db, PREDICATE, 'true', functions);
 }
 

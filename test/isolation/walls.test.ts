@@ -1,15 +1,13 @@
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import type { Store } from '../../src/store/store.ts';
 import { copyCitusDatabase } from '../helpers/citus.ts';
 import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
 import { isOnCitus, startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { databaseUrl, loginUrl } from '../helpers/servers.ts';
+import { createDatabase, databaseUrl, loginUrl } from '../helpers/servers.ts';
 import { LISTS, scenario } from './arbitraries.ts';
-import { openInProcess } from './in-process-store.ts';
 import { Model } from './model.ts';
-import { findReaders, findTables, functionsOf, removePredicates, removeRowSecurity } from './removal.ts';
+import { findReaders, findTables, functionsOf, removePredicates, removeRowSecurity, WALLS } from './removal.ts';
 import { type RawAnswer, type Request, send } from './request.ts';
 import { SAMPLE } from './sample.ts';
 import { emptyWorld, loadWorld, type World } from './world.ts';
@@ -29,47 +27,18 @@ const KINDS_OF_ANSWERS = [
   'criarAluno 422',
 ];
 
-type Variant = {
-  readonly name: string;
-  readonly remove: (db: Db) => Promise<string[]>;
-  /** What the removal has to find. */
-  readonly findExpected: (db: Db) => Promise<string[]>;
-};
-
 /** The functions whose predicates go: without those of a creation Citus cannot plan its queries, and gives an error. */
 const REMOVABLE = isDistributed ? /^(listar|search)_/ : /./;
 
-const VARIANTS: readonly Variant[] = [
-  { name: 'both walls', remove: async () => [], findExpected: async () => [] },
-  { name: 'the functions alone', remove: removeRowSecurity, findExpected: findTables },
-  {
-    name: 'row security alone',
-    remove: (db) => removePredicates(db, REMOVABLE),
-    findExpected: async (db) => (await findReaders(db)).filter((name) => REMOVABLE.test(name)),
-  },
-];
-
 console.info(`The worlds of the walls come from WALLS_SEED=${SEED}`);
 
-/** A database of a test's own and its store, on Citus that of another node than the coordinator. */
-async function open(): Promise<{ readonly db: Db; readonly openStore: () => Store }> {
-  if (!isDistributed) {
-    const db = await openDatabase();
-    return { db, openStore: () => openInProcess(db) };
-  }
-  const nodes = inject('nodes');
-  const database = await copyCitusDatabase(nodes);
-  const url = loginUrl(databaseUrl(nodes[1] ?? '', database.name), 'gateway_test');
-  const openStore = () => openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000 });
-  return { db: await openDatabase(database), openStore };
-}
-
-describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
+describe.each(WALLS)('with $walls', ({ walls, remove }) => {
   let db: Db;
   let gateway: TestGateway;
   let before: Awaited<ReturnType<typeof functionsOf>>;
-  let expected: string[];
-  let wasRemoved: string[];
+  /** What the removal had to find, and what it has found. */
+  let expected: readonly string[] = [];
+  let wasRemoved: readonly string[];
   let asked = 0;
 
   const ask = (request: Request): Promise<RawAnswer> => {
@@ -82,15 +51,21 @@ describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
   };
 
   beforeAll(async () => {
-    const opened = await open();
-    db = opened.db;
-    [before, expected] = [await functionsOf(db), await findExpected(db)];
-    wasRemoved = await remove(db);
-    gateway = await startGateway({ store: opened.openStore() });
+    const nodes = inject('nodes');
+    const database = await (isDistributed ? copyCitusDatabase(nodes) : createDatabase());
+    db = await openDatabase(database);
+    before = await functionsOf(db);
+    if (remove === removeRowSecurity) expected = await findTables(db);
+    if (remove === removePredicates) expected = (await findReaders(db)).filter((name) => REMOVABLE.test(name));
+    wasRemoved = await remove(db, REMOVABLE);
+    // On Citus that of another node than the coordinator.
+    const adminUrl = isDistributed ? databaseUrl(nodes[1] ?? '', database.name) : database.adminUrl;
+    const url = loginUrl(adminUrl, 'gateway_test');
+    gateway = await startGateway({ store: openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000 }) });
   });
 
   afterAll(async () => {
-    console.info(`${asked} requests with ${name}`);
+    console.info(`${asked} requests with ${walls}`);
     await gateway.close();
     await gateway.store.close();
     await db.close();
@@ -101,7 +76,7 @@ describe.each(VARIANTS)('with $name', ({ name, remove, findExpected }) => {
     expect(missing, 'each of them needs "tenant_id = v_tenant" in its queries').toEqual([]);
     const changed = (await functionsOf(db)).filter(({ definition }, n) => definition !== before[n]?.definition);
     expect(changed.map(({ name }) => name)).toEqual([...new Set(wasRemoved.filter((name) => !name.includes('.')))]);
-    const condition = name === 'row security alone' ? /tenant_id (=|<>) [pv]_tenant/ : /current_tenant/;
+    const condition = remove === removePredicates ? /tenant_id (=|<>) [pv]_tenant/ : /current_tenant/;
     expect(changed.filter(({ definition }) => condition.test(definition))).toEqual([]);
 
     // On Citus a setting of the session does not reach the other nodes.
