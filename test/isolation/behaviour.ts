@@ -6,7 +6,7 @@ import { type Db, rows } from '../helpers/database.ts';
 import { type Check, differences } from './check.ts';
 import { openWithinTransaction } from './in-process-store.ts';
 import { Model, type ModelAnswer } from './model.ts';
-import { removeRowSecurity, WALLS } from './removal.ts';
+import { ALL_WALLS, removeRowSecurity } from './removal.ts';
 import { type Request, toCall } from './request.ts';
 import { CALLS, SAMPLE } from './sample.ts';
 import { loadWorld, ownOf } from './world.ts';
@@ -15,7 +15,7 @@ const NEVER = new AbortController().signal;
 
 /** What the functions do, in a world that is always the same. */
 export const behaviourChecks: readonly Check[] = [
-  ...WALLS.map(answersWith),
+  ...ALL_WALLS.map(answersWith),
   { name: 'row security allows only rows of the verified tenant, and none without a tenant', find: findRows },
   { name: 'the use of a key is recorded once a minute, for that key only, when a call succeeds', find: findUses },
   {
@@ -26,7 +26,7 @@ export const behaviourChecks: readonly Check[] = [
 ];
 
 /** Every answer is the model's. The first that is not is told alone: others may only follow from it. */
-function answersWith({ walls, remove }: (typeof WALLS)[number]): Check {
+function answersWith({ walls, remove }: (typeof ALL_WALLS)[number]): Check {
   const find = (db: Db) =>
     inSample(db, async () => {
       await remove(db);

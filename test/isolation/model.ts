@@ -55,7 +55,7 @@ export class Model {
     const list = LISTS[request.operation];
     if (!list) return this.#expectCreation(request, own);
     const { limit = '100', offset = '0' } = request.query;
-    const rows = list(own, request.query);
+    const rows = find(list, own, request.query);
     if (!rows) return refuse('after', 'must be the id of a record of the tenant');
     return { status: 200, body: rows.slice(Number(offset), Number(offset) + Number(limit)) };
   }
@@ -127,88 +127,90 @@ function findInvalid({ operation, query }: Request): Record<string, string[]> {
   };
 }
 
-type Row<T extends keyof World> = World[T][number];
+/** A row of a list, with the columns that some tables have. */
+type Row = {
+  readonly id: string;
+  readonly criado_em?: string;
+  readonly nome?: string;
+  readonly ativo?: boolean;
+  readonly academia_id?: string | null;
+  readonly personal_id?: string | null;
+  readonly aluno_id?: string;
+  readonly data_inicio?: string;
+  readonly status?: string;
+  readonly resposta?: object | null;
+  readonly ordem?: number;
+};
 
-/** A list of the rows of a table that a query asks for; undefined if it begins behind a row that there is not. */
-function listOf<T extends Exclude<keyof World, 'tenants' | 'api_keys'>>(
-  table: T,
-  order: (a: Row<T>, b: Row<T>) => number,
-  isWanted: (row: Row<T>, query: Query) => boolean,
-  show: (row: Row<T>) => object,
-) {
-  return (own: World, query: Query): object[] | undefined => {
-    const all = own[table] as readonly Row<T>[];
-    // It need not be in the list itself.
-    const last = all.find(({ id }) => id === query.after?.toLowerCase());
-    if (query.after !== undefined && !last) return undefined;
-    const rows = all.filter((row) => isWanted(row, query) && (!last || order(row, last) > 0));
-    return rows.toSorted(order).map(show);
-  };
+/** Which rows a filter finds, in whatever list. */
+const FILTERS: Readonly<Record<string, (row: Row, value: string) => boolean>> = {
+  ativo: ({ ativo }, value) => String(ativo) === value,
+  academia_id: ({ academia_id }, value) => isOf(academia_id, value),
+  id_personal: ({ personal_id }, value) => isOf(personal_id, value),
+  id_aluno: ({ aluno_id }, value) => isOf(aluno_id, value),
+  nome: ({ nome = '' }, value) => toSearchable(nome).includes(toSearchable(value)),
+  data_inicio_gte: ({ data_inicio = '' }, value) => data_inicio >= value,
+  status: ({ status }, value) => status === value,
+};
+
+type List = {
+  readonly table: Exclude<keyof World, 'tenants' | 'api_keys'>;
+  /** The fields of its answer. */
+  readonly fields: readonly string[];
+  /** Which rows are in it without a filter: all, if not these. */
+  readonly has?: (row: Row) => boolean;
+  /** By their age, if not in this order. */
+  readonly order?: (a: Row, b: Row) => number;
+};
+
+const LISTS: Readonly<Record<string, List>> = {
+  listarAlunos: { table: 'alunos', fields: ['id', 'nome', 'email', 'ativo', 'academia_id', 'criado_em'] },
+  listarTreinos: {
+    table: 'treinos',
+    fields: ['id', 'nome', 'id_aluno', 'id_personal', 'ativo', 'data_inicio', 'criado_em'],
+  },
+  listarAcademias: { table: 'academias', fields: ['id', 'nome', 'ativo', 'criado_em'] },
+  listarPersonais: { table: 'personais', fields: ['id', 'nome', 'email', 'ativo', 'academia_id'] },
+  listarAnamneses: {
+    table: 'anamneses',
+    fields: ['id', 'id_aluno', 'status', 'resposta', 'criado_em'],
+    has: ({ resposta }) => Object.keys(resposta ?? {}).length > 0,
+  },
+  listarSecoes: {
+    table: 'anamnese_secoes',
+    fields: ['id', 'titulo', 'ordem', 'ativo'],
+    has: ({ ativo = false }) => ativo,
+    order: (a, b) => (a.ordem ?? 0) - (b.ordem ?? 0) || compare(a.id, b.id),
+  },
+};
+
+/** The rows of a list that a query asks for; undefined if it begins behind a row that there is not. */
+function find(
+  { table, fields, has = () => true, order = byAge }: List,
+  own: World,
+  query: Query,
+): object[] | undefined {
+  const all: readonly Row[] = own[table];
+  // It need not be in the list itself.
+  const last = all.find(({ id }) => id === query.after?.toLowerCase());
+  if (query.after !== undefined && !last) return undefined;
+  const isWanted = (row: Row) => Object.entries(query).every(([name, value]) => FILTERS[name]?.(row, value) ?? true);
+  const rows = all.filter((row) => has(row) && isWanted(row) && (!last || order(row, last) > 0));
+  return rows.toSorted(order).map((row) => Object.fromEntries(fields.map((field) => [field, show(row, field)])));
 }
 
-const LISTS: Record<string, ReturnType<typeof listOf>> = {
-  listarAlunos: listOf(
-    'alunos',
-    byAge,
-    (row, { ativo, academia_id, id_personal, nome }) =>
-      isAtivo(row, ativo) &&
-      isOf(row.academia_id, academia_id) &&
-      isOf(row.personal_id, id_personal) &&
-      (nome === undefined || toSearchable(row.nome).includes(toSearchable(nome))),
-    ({ id, nome, email, ativo, academia_id, criado_em }) => ({ id, nome, email, ativo, academia_id, criado_em }),
-  ),
-  listarTreinos: listOf(
-    'treinos',
-    byAge,
-    (row, { ativo, id_aluno, id_personal, data_inicio_gte }) =>
-      isAtivo(row, ativo) &&
-      isOf(row.aluno_id, id_aluno) &&
-      isOf(row.personal_id, id_personal) &&
-      (data_inicio_gte === undefined || row.data_inicio >= data_inicio_gte),
-    ({ id, nome, aluno_id, personal_id, ativo, data_inicio, criado_em }) => {
-      return { id, nome, id_aluno: aluno_id, id_personal: unhyphenate(personal_id), ativo, data_inicio, criado_em };
-    },
-  ),
-  listarAcademias: listOf(
-    'academias',
-    byAge,
-    (row, { ativo }) => isAtivo(row, ativo),
-    ({ id, nome, ativo, criado_em }) => ({ id, nome, ativo, criado_em }),
-  ),
-  listarPersonais: listOf(
-    'personais',
-    byAge,
-    (row, { academia_id }) => isOf(row.academia_id, academia_id),
-    ({ id, nome, email, ativo, academia_id }) => ({ id, nome, email, ativo, academia_id }),
-  ),
-  listarAnamneses: listOf(
-    'anamneses',
-    byAge,
-    (row, { id_aluno, status }) =>
-      Object.keys(row.resposta ?? {}).length > 0 &&
-      isOf(row.aluno_id, id_aluno) &&
-      (status ?? row.status) === row.status,
-    ({ id, aluno_id, status, resposta, criado_em }) => ({ id, id_aluno: aluno_id, status, resposta, criado_em }),
-  ),
-  listarSecoes: listOf(
-    'anamnese_secoes',
-    (a, b) => a.ordem - b.ordem || compare(a.id, b.id),
-    ({ ativo }) => ativo,
-    ({ id, titulo, ordem, ativo }) => ({ id, titulo, ordem, ativo }),
-  ),
-};
+function show(row: Row, field: string): unknown {
+  if (field === 'id_aluno') return row.aluno_id;
+  if (field === 'id_personal') return row.personal_id?.replaceAll('-', '');
+  return row[field as keyof Row];
+}
 
 function refuse(field: string, message: string): Expected {
   return { status: 422, body: { error: { [field]: [message] } } };
 }
 
-function isAtivo(row: { ativo: boolean }, ativo: string | undefined): boolean {
-  return ativo === undefined || String(row.ativo) === ativo;
-}
-
 /** Whether a reference is what a filter names; a text that spells no id names nothing. */
-function isOf(reference: string | null, filter: string | undefined): boolean {
-  if (filter === undefined) return true;
+function isOf(reference: string | null | undefined, filter: string): boolean {
   const hyphenated = filter.replace(UNHYPHENATED, '$1-$2-$3-$4-$5').toLowerCase();
   return HYPHENATED.test(hyphenated) && reference === hyphenated;
 }
@@ -226,18 +228,14 @@ function textOf({ body }: Request): string {
   return JSON.stringify(Object.entries(fields).toSorted(([a], [b]) => compare(a, b)));
 }
 
-function byAge(a: { id: string; criado_em: string }, b: { id: string; criado_em: string }): number {
-  return compare(instantOf(a.criado_em), instantOf(b.criado_em)) || compare(a.id, b.id);
+function byAge(a: Row, b: Row): number {
+  return compare(instantOf(a), instantOf(b)) || compare(a.id, b.id);
 }
 
 /** A time in UTC, as a text that sorts to the microsecond: Postgres leaves out zeros at the end. */
-function instantOf(time: string): string {
-  const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d+))?\+00:00$/.exec(time) ?? [];
+function instantOf({ criado_em = '' }: Row): string {
+  const [, seconds = '', fraction = ''] = /^(.{19})(?:\.(\d+))?\+00:00$/.exec(criado_em) ?? [];
   return `${seconds}.${fraction.padEnd(6, '0')}`;
-}
-
-function unhyphenate(id: string): string {
-  return id.replaceAll('-', '');
 }
 
 function compare(a: string, b: string): number {

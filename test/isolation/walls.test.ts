@@ -7,7 +7,15 @@ import { isOnCitus, startGateway, type TestGateway } from '../helpers/gateway.ts
 import { createDatabase, databaseUrl, loginUrl } from '../helpers/servers.ts';
 import { LISTS, scenario } from './arbitraries.ts';
 import { Model } from './model.ts';
-import { findReaders, findTables, functionsOf, removePredicates, removeRowSecurity, WALLS } from './removal.ts';
+import {
+  ALL_WALLS,
+  findReaders,
+  findTables,
+  functionsOf,
+  ONE_WALL,
+  removePredicates,
+  removeRowSecurity,
+} from './removal.ts';
 import { type RawAnswer, type Request, send } from './request.ts';
 import { SAMPLE } from './sample.ts';
 import { emptyWorld, loadWorld, type World } from './world.ts';
@@ -32,7 +40,7 @@ const REMOVABLE = isDistributed ? /^(listar|search)_/ : /./;
 
 console.info(`The worlds of the walls come from WALLS_SEED=${SEED}`);
 
-describe.each(WALLS)('with $walls', ({ walls, remove }) => {
+describe.each(isLong ? ALL_WALLS : ONE_WALL)('with $walls', ({ walls, remove }) => {
   let db: Db;
   let gateway: TestGateway;
   let before: Awaited<ReturnType<typeof functionsOf>>;
