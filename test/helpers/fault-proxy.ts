@@ -47,58 +47,50 @@ export type FaultProxy = {
   close(): Promise<void>;
 };
 
+/** What the directions of all connections share. */
+type State = {
+  fault: ProxyFault | undefined;
+  /** The first direction of a connection that the fault has happened to, or the connection that it has refused. */
+  victim: Flow | Socket | undefined;
+  /** All that was forwarded to the target. */
+  sent: string;
+};
+
 /** Starts a proxy that forwards to a target until it is told to fail. */
 export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy> {
   const flows = new Set<Flow>();
+  const state: State = { fault: undefined, victim: undefined, sent: '' };
   let target = firstTarget;
-  let fault: ProxyFault | undefined;
-  /** The first direction of a connection that the fault has happened to. */
-  let victim: Flow | Socket | undefined;
-  let sent = '';
 
   const server = createServer({ noDelay: true }, (client) => {
-    if (fault?.on === 'connect' && !(fault.once && victim)) {
+    if (findFault(state, 'connect')) {
       client.on('error', () => {}).resetAndDestroy();
-      victim = client;
+      state.victim = client;
       return;
     }
     const upstream = connect({ ...target, noDelay: true });
-    open('request', client, upstream);
-    open('response', upstream, client);
+    for (const flow of [new Flow('request', client, upstream, state), new Flow('response', upstream, client, state)]) {
+      flows.add(flow);
+      flow.from.on('close', () => flows.delete(flow));
+    }
   });
 
-  function open(direction: Direction, from: Socket, to: Socket): void {
-    const flow: Flow = new Flow(from, to, {
-      fault: () => (fault?.on === direction && !(fault.once && victim && victim !== flow) ? fault : undefined),
-      happened: () => {
-        victim ??= flow;
-      },
-      forwarded: (bytes) => {
-        if (direction === 'request') sent += bytes;
-      },
-    });
-    flows.add(flow);
-    from.on('close', () => flows.delete(flow));
-  }
-
-  function change(next: ProxyFault | undefined): void {
-    fault = next;
-    victim = undefined;
+  const change = (fault: ProxyFault | undefined) => {
+    Object.assign(state, { fault, victim: undefined });
     for (const flow of flows) flow.restart();
-  }
-
-  async function listen(port: number): Promise<void> {
-    server.listen(port, '127.0.0.1');
-    await once(server, 'listening');
-  }
+  };
+  const reset = () => {
+    for (const flow of flows) flow.reset();
+  };
+  const listen = (port: number) => once(server.listen(port, '127.0.0.1'), 'listening');
 
   await listen(0);
   const { port } = server.address() as AddressInfo;
   return {
     port,
-    fail: (next) => {
-      if (next.does === 'refuse') server.close();
-      change(next);
+    fail: (fault) => {
+      if (fault.does === 'refuse') server.close();
+      change(fault);
     },
     pass: async () => {
       change(undefined);
@@ -109,39 +101,40 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
     },
     cut: (next = target) => {
       target = next;
-      for (const flow of flows) flow.reset();
+      reset();
     },
     connections: () => flows.size / 2,
-    hasHappened: () => victim !== undefined,
-    sent: (text) => sent.split(text).length - 1,
+    hasHappened: () => state.victim !== undefined,
+    sent: (text) => state.sent.split(text).length - 1,
     close: async () => {
-      for (const flow of flows) flow.reset();
+      reset();
       server.close();
     },
   };
 }
 
-/** What a direction of a connection asks its proxy, and tells it. */
-type Guide = {
-  fault(): ProxyFault | undefined;
-  happened(): void;
-  forwarded(bytes: string): void;
-};
+/** The fault that a direction, or a new connection, is to have now. */
+function findFault({ fault, victim }: State, on: ProxyFault['on'], flow?: Flow): ProxyFault | undefined {
+  const isOver = fault?.once && victim && victim !== flow;
+  return fault?.on === on && !isOver ? fault : undefined;
+}
 
 /** One direction of one connection. */
 class Flow {
-  readonly #from: Socket;
+  readonly from: Socket;
+  readonly #direction: Direction;
   readonly #to: Socket;
-  readonly #guide: Guide;
+  readonly #state: State;
   #held = Buffer.alloc(0);
   /** What passed since the fault began. */
   #passed = '';
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(from: Socket, to: Socket, guide: Guide) {
-    this.#from = from;
+  constructor(direction: Direction, from: Socket, to: Socket, state: State) {
+    this.from = from;
+    this.#direction = direction;
     this.#to = to;
-    this.#guide = guide;
+    this.#state = state;
     from.on('data', (chunk) => {
       this.#held = Buffer.concat([this.#held, chunk]);
       this.#pump();
@@ -162,16 +155,16 @@ class Flow {
   }
 
   reset(): void {
-    resetSocket(this.#from);
+    resetSocket(this.from);
     resetSocket(this.#to);
   }
 
   #pump(): void {
-    const fault = this.#guide.fault();
+    const fault = findFault(this.#state, this.#direction, this);
     const room = fault ? this.#roomBefore(fault.after ?? 0) : Number.POSITIVE_INFINITY;
     this.#forward(room);
     if (!fault || this.#held.length === 0) return;
-    this.#guide.happened();
+    this.#state.victim ??= this;
     if (fault.does === 'reset') this.reset();
     else if (fault.does === 'trickle') this.#timer ??= setInterval(() => this.#forward(1), 1_000);
     else if (fault.does === 'split') while (this.#held.length > 0) this.#forward(1);
@@ -190,7 +183,7 @@ class Flow {
     if (bytes.length === 0) return;
     this.#held = this.#held.subarray(bytes.length);
     this.#passed += bytes.toString('latin1');
-    this.#guide.forwarded(bytes.toString('latin1'));
+    if (this.#direction === 'request') this.#state.sent += bytes;
     if (this.#to.writable) this.#to.write(bytes);
   }
 }
