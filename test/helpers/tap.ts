@@ -2,13 +2,8 @@
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import pg from 'pg';
-import { applyMigrations, readMigrations, type Script } from '../../src/store/migrations.ts';
-import { reachServer } from '../../src/store/open.ts';
-import { DEBIAN_SHARE } from './debian-postgres.ts';
-import { MIGRATIONS } from './gateway.ts';
-import { startEmbeddedPostgres } from './servers.ts';
-import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
+import type pg from 'pg';
+import type { Script } from '../../src/store/migrations.ts';
 
 const FOLDER = 'supabase/tests';
 
@@ -24,8 +19,6 @@ type TapReport = {
   readonly failed: readonly string[];
 };
 
-type Tap = { readonly planned: number | undefined; readonly tests: readonly string[] };
-
 /** A script, with statements that come first in its transaction. */
 export function readScript(name: string, first = ''): Script {
   const file = join(FOLDER, name);
@@ -34,50 +27,6 @@ export function readScript(name: string, first = ''): Script {
     .replace(/^\\ir (.+)$/m, (_line, included) => readFileSync(join(FOLDER, included), 'utf8'))
     .replace(/^begin;$/m, () => `begin;${first && ` ${first};`}`);
   return { file, sql };
-}
-
-/** A database with pgTAP and the migrations. */
-type TapDatabase = { readonly db: pg.Client; stop(): Promise<void> };
-
-/** Starts a Postgres 18 with the roles of a Supabase project, and without data. Needs Debian's package of pgTAP. */
-export async function startSupabase(): Promise<TapDatabase> {
-  const server = await startEmbeddedPostgres();
-  return open(server.adminUrl, server.stop, async (db) => {
-    await db.query(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
-    await applyMigrations(db, readMigrations(MIGRATIONS));
-  });
-}
-
-/** Starts the server of an embedded store. Needs Debian's package of pgTAP. */
-export async function startStore(dataDir: string): Promise<TapDatabase> {
-  const { url, close } = await reachServer({
-    kind: 'embedded',
-    dataDir,
-    programs: undefined,
-    fsync: false,
-    demoData: true,
-  });
-  return open(url, close, async () => {});
-}
-
-async function open(
-  url: string,
-  stop: () => Promise<void>,
-  prepare: (db: pg.Client) => Promise<void>,
-): Promise<TapDatabase> {
-  const db = new pg.Client(url);
-  const end = () => db.end().finally(stop);
-  try {
-    await db.connect();
-    await prepare(db);
-    // pgTAP is SQL alone, so that Debian's for Postgres 15 serves this one too, which has its own of every other extension.
-    await db.query(`set extension_control_path = '$system:${DEBIAN_SHARE}'`);
-    await db.query('create schema extensions; create extension pgtap with schema extensions');
-    return { db, stop: end };
-  } catch (error) {
-    await end();
-    throw error;
-  }
 }
 
 /**
@@ -97,7 +46,12 @@ export async function runTap(db: pg.Client, { file, sql }: Script): Promise<TapR
 }
 
 function readTap(file: string, lines: readonly string[]): TapReport {
-  const { planned, tests } = lines.reduce<Tap>(addLine, { planned: undefined, tests: [] });
+  const planned = Number(lines.flatMap((line) => /^1\.\.(\d+)$/.exec(line)?.[1] ?? [])[0]);
+  // A test is a line, with the comments that follow it.
+  const tests = lines
+    .filter((line) => /^((not )?ok \d|#)/.test(line))
+    .join('\n')
+    .split(/\n(?!#)/);
   if (planned !== tests.length) throw new Error(`${file}: ${planned} tests are planned, and ${tests.length} were run`);
   const find = (pattern: RegExp) => tests.flatMap((test) => pattern.exec(test)?.[1] ?? []);
   return {
@@ -105,13 +59,4 @@ function readTap(file: string, lines: readonly string[]): TapReport {
     skipped: find(/^ok \d+ # SKIP (.*)/),
     failed: find(/^not ok \d+ - (.*)/s),
   };
-}
-
-/** A test is a line, with the comments that follow it. */
-function addLine({ planned, tests }: Tap, line: string): Tap {
-  const plan = /^1\.\.(\d+)$/.exec(line);
-  if (plan) return { planned: Number(plan[1]), tests };
-  if (/^(not )?ok \d/.test(line)) return { planned, tests: [...tests, line] };
-  if (line.startsWith('#')) return { planned, tests: [...tests.slice(0, -1), `${tests.at(-1) ?? ''}\n${line}`] };
-  return { planned, tests };
 }

@@ -1,10 +1,13 @@
 import { readFileSync } from 'node:fs';
 import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { runScript } from '../../src/store/migrations.ts';
-import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
-import { copyDataDir, SEED } from '../helpers/gateway.ts';
-import { readScript, runTap, scripts, startStore, startSupabase } from '../helpers/tap.ts';
+import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { reachServer } from '../../src/store/open.ts';
+import { canTestOnDebian, DEBIAN_SHARE, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { startEmbeddedPostgres } from '../helpers/servers.ts';
+import { SUPABASE_GRANTS, SUPABASE_ROLES } from '../helpers/supabase-project.ts';
+import { readScript, runTap, scripts } from '../helpers/tap.ts';
 
 const TABLES = 'the owners of functions have what these need of a table, and nobody else has anything';
 
@@ -119,23 +122,45 @@ const OFFENCES: Readonly<Record<string, string | readonly string[]>> = {
 const ALSO: Readonly<Record<string, string>> = { '0007_policy_exists_rls_disabled': '0013_rls_disabled_in_public' };
 const OBJECTS: Readonly<Record<string, string>> = { '0014_extension_in_public': 'citext' };
 
+type Server = { readonly url: string; prepare(db: pg.Client): Promise<unknown>; stop(): Promise<void> };
+
+/** pgTAP is SQL alone, so that Debian's for Postgres 15 serves 18 too, which has its own of every other extension. */
+async function addPgtap(db: pg.Client): Promise<void> {
+  await db.query(`set extension_control_path = '$system:${DEBIAN_SHARE}'`);
+  await db.query('create schema extensions; create extension pgtap with schema extensions');
+}
+
 /** `npm test` does without the last of them. */
 const SERVERS = [
-  { name: 'Postgres 18 with the roles of a Supabase project', start: startSupabase, mayBeSkipped: /^$/ },
+  {
+    name: 'Postgres 18 with the roles of a Supabase project',
+    start: async (): Promise<Server> => {
+      const { adminUrl: url, stop } = await startEmbeddedPostgres();
+      const prepare = async (db: pg.Client) => {
+        await db.query(`create role supabase_admin superuser login; ${SUPABASE_ROLES} ${SUPABASE_GRANTS}`);
+        await applyMigrations(db, readMigrations(MIGRATIONS));
+        await addPgtap(db);
+      };
+      return { url, prepare, stop };
+    },
+    mayBeSkipped: /^$/,
+  },
   {
     name: 'Postgres 15 as the owner of a Supabase project, with demo data',
-    start: async () => {
-      const server = await startDebianPostgres();
-      const db = new pg.Client(server.ownerUrl);
-      await db.connect();
-      await runScript(db, SEED);
-      return { db, stop: () => db.end().finally(server.stop) };
+    start: async (): Promise<Server> => {
+      const { ownerUrl: url, stop } = await startDebianPostgres();
+      return { url, prepare: (db) => runScript(db, SEED), stop };
     },
     mayBeSkipped: /^until Postgres 15 a role with CREATEROLE may become every role$/,
   },
   {
     name: 'an embedded store, which lacks these roles, with demo data',
-    start: () => startStore(copyDataDir(inject('dataDir'))),
+    start: async (): Promise<Server> => {
+      const dataDir = copyDataDir(inject('dataDir'));
+      const config = { kind: 'embedded', dataDir, programs: undefined, fsync: false, demoData: true } as const;
+      const { url, close: stop } = await reachServer(config);
+      return { url, prepare: addPgtap, stop };
+    },
     mayBeSkipped: /^this server has no role \w+, which a Supabase project has$/,
   },
 ];
@@ -143,14 +168,17 @@ const SERVERS = [
 const servers = inject('isLong') ? SERVERS : SERVERS.slice(0, -1);
 
 describe.skipIf(!canTestOnDebian('pgtap')).each(servers)('on $name', ({ name, start, mayBeSkipped }) => {
+  let server: Server;
   let db: pg.Client;
-  let stop: () => Promise<void>;
 
   beforeAll(async () => {
-    ({ db, stop } = await start());
+    server = await start();
+    db = new pg.Client(server.url);
+    await db.connect();
+    await server.prepare(db);
   });
 
-  afterAll(() => stop());
+  afterAll(() => db.end().finally(server.stop));
 
   test.each(scripts)('%s passes, and skips no test but what the server lacks', async (script) => {
     const { failed, skipped } = await runTap(db, readScript(script));
