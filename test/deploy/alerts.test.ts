@@ -11,8 +11,15 @@ import { createMetrics } from '../../src/telemetry/metrics.ts';
 import { isPresent } from '../helpers/requirement.ts';
 
 type Sample = { readonly name: string; readonly labels: Readonly<Record<string, string>> };
-/** An expression with its place, and the labels that texts beside it show. */
-type Use = { readonly place: string; readonly expression: string; readonly shown: readonly string[] };
+type Selector = {
+  readonly metric: string;
+  readonly matchers: readonly { readonly label: string; readonly operator: string; readonly value: string }[];
+};
+type Rule = {
+  readonly alert: string;
+  readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
+};
 
 /** Of each there is a result: of those that a client can mend, those that it cannot, and success. */
 const FAULTS: readonly StoreFaultKind[] = ['storeUnavailable', 'storeOverloaded', 'storeTimeout', 'storeError'];
@@ -25,8 +32,16 @@ const ALERTS = 'scripts/deploy/alerts.yaml';
 const ALERTS_TEST = 'scripts/deploy/alerts.test.yaml';
 const DASHBOARD = 'scripts/deploy/grafana-dashboard.json';
 
-const rules = readRules();
-const uses = [...readAlertUses(), ...readDashboardUses()];
+const { groups } = parse(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Rule[] }[] };
+const rules = groups.flatMap(({ rules }) => rules);
+const uses = [
+  ...rules.map(({ alert, expr, annotations }) =>
+    toUse(alert, expr, { operator: '=', value: 'gateway' }, JSON.stringify(annotations), /\$labels\.(\w+)/g),
+  ),
+  ...readDashboard().map(({ place, expression, legend }) =>
+    toUse(place, expression, { operator: '=~', value: '$job' }, legend, /\{\{(\w+)\}\}/g),
+  ),
+];
 let exposition: string;
 let samples: readonly Sample[];
 
@@ -63,27 +78,8 @@ function readSamples(text: string): Sample[] {
   }));
 }
 
-type Rule = {
-  readonly alert: string;
-  readonly expr: string;
-  readonly labels: Readonly<Record<string, string>>;
-  readonly annotations: Readonly<Record<string, string>>;
-};
-
-function readRules(): Rule[] {
-  const { groups } = parse(readFileSync(ALERTS, 'utf8')) as { groups: { rules: Rule[] }[] };
-  return groups.flatMap(({ rules }) => rules);
-}
-
-function readAlertUses(): Use[] {
-  return rules.map(({ alert, expr, annotations }) => ({
-    place: alert,
-    expression: expr,
-    shown: [...JSON.stringify(annotations).matchAll(/\$labels\.(\w+)/g)].map(([, label = '']) => label),
-  }));
-}
-
-function readDashboardUses(): Use[] {
+/** The expressions of the panels and variables. */
+function readDashboard(): { place: string; expression: string; legend: string }[] {
   type Target = { expr: string; legendFormat: string };
   type Variable = { name: string; type: string; query: { query: string } };
   type Dashboard = { panels: { title: string; targets?: Target[] }[]; templating: { list: Variable[] } };
@@ -91,18 +87,33 @@ function readDashboardUses(): Use[] {
   const variables = templating.list.filter(({ type }) => type === 'query');
   return [
     ...panels.flatMap(({ title, targets = [] }) =>
-      targets.map(({ expr, legendFormat }) => ({
-        place: title,
-        expression: expr,
-        shown: [...legendFormat.matchAll(/\{\{(\w+)\}\}/g)].map(([, label = '']) => label),
-      })),
+      targets.map(({ expr, legendFormat }) => ({ place: title, expression: expr, legend: legendFormat })),
     ),
     ...variables.map(({ name, query }) => ({
       place: `$${name}`,
       expression: query.query.replace(/^label_values\((.+), (\w+)\)$/, 'count by ($2) ($1)'),
-      shown: [],
+      legend: '',
     })),
   ];
+}
+
+/**
+ * An expression of PromQL with its place, the series that it reads, its matcher of the job, and the labels that it groups by and
+ * that a text beside it shows. promtool checks the syntax.
+ */
+function toUse(place: string, expression: string, ofJob: object, text: string, label: RegExp) {
+  const selectors = [...expression.matchAll(/\b((?:http|gateway|process|nodejs)_\w+|up\b)(?:\{([^}]*)\})?/g)].map(
+    ([, metric = '', matchers = '']): Selector => ({
+      metric,
+      matchers: [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
+        ([, label = '', operator = '', value = '']) => ({ label, operator, value }),
+      ),
+    }),
+  );
+  const lists = [...expression.matchAll(/\b(?:by|on|group_left) ?\(([^)]*)\)/g)].map(([, list = '']) => list);
+  const labels = lists.flatMap((list) => list.match(/\w+/g) ?? []);
+  const shown = [...text.matchAll(label)].map(([, name = '']) => name);
+  return { place, expression, selectors, job: { label: 'job', ...ofJob }, labels, shown };
 }
 
 function selects({ metric, matchers }: Selector, { name, labels }: Sample): boolean {
@@ -118,41 +129,13 @@ function selects({ metric, matchers }: Selector, { name, labels }: Sample): bool
   );
 }
 
-type Selector = {
-  readonly metric: string;
-  readonly matchers: readonly { readonly label: string; readonly operator: string; readonly value: string }[];
-};
-
-/** The series that an expression of PromQL reads, and the labels that it groups by. promtool checks the syntax. */
-function readNames(expression: string): { selectors: Selector[]; labels: string[] } {
-  const selectors = [...expression.matchAll(/\b((?:http|gateway|process|nodejs)_\w+|up\b)(?:\{([^}]*)\})?/g)];
-  const lists = [...expression.matchAll(/\b(?:by|on|group_left) ?\(([^)]*)\)/g)];
-  return {
-    selectors: selectors.map(([, metric = '', matchers = '']) => ({
-      metric,
-      matchers: [...matchers.matchAll(/(\w+)(=~|!~|!=|=)"([^"]*)"/g)].map(
-        ([, label = '', operator = '', value = '']) => {
-          return { label, operator, value };
-        },
-      ),
-    })),
-    labels: lists.flatMap(([, list = '']) => list.split(',').map((label) => label.trim())).filter(Boolean),
-  };
-}
-
-describe.each(uses)('$place: $expression', ({ place, expression, shown }) => {
-  const { selectors, labels } = readNames(expression);
-
+describe.each(uses)('$place: $expression', ({ place, expression, selectors, job, labels, shown }) => {
   test('reads series that a gateway has', () => {
     expect(selectors).not.toEqual([]);
     expect(selectors.filter((selector) => !samples.some((sample) => selects(selector, sample)))).toEqual([]);
   });
 
   test('reads those of the gateway alone, and of no other service', () => {
-    const isAlert = rules.some(({ alert }) => alert === place);
-    const job = isAlert
-      ? { label: 'job', operator: '=', value: 'gateway' }
-      : { label: 'job', operator: '=~', value: '$job' };
     // The variable itself reads what no other service has.
     if (place === '$job') for (const { metric } of selectors) expect(metric).toMatch(/^gateway_/);
     else for (const { matchers } of selectors) expect(matchers).toContainEqual(job);
@@ -172,7 +155,7 @@ describe.each(uses)('$place: $expression', ({ place, expression, shown }) => {
 });
 
 test('every metric of the gateway is used', () => {
-  const used = uses.flatMap(({ expression }) => readNames(expression).selectors.map(({ metric }) => metric));
+  const used = uses.flatMap(({ selectors }) => selectors.map(({ metric }) => metric));
   const ours = [...exposition.matchAll(/^# TYPE ((?:http|gateway)_\w+) /gm)].map(([, name = '']) => name);
   expect(ours.length).toBeGreaterThan(5);
   const isUsed = (name: string) => used.some((metric) => metric.replace(/_(bucket|count|sum)$/, '') === name);
@@ -184,8 +167,7 @@ test.each(rules)('$alert fires in the unit tests of the rules', ({ alert }) => {
 });
 
 test('every fault of the store has a series that an alert reads', () => {
-  const { expr = '' } = rules.find(({ alert }) => alert === 'GatewayStoreFailing') ?? {};
-  const [selector] = readNames(expr).selectors;
+  const [selector] = uses.find(({ place }) => place === 'GatewayStoreFailing')?.selectors ?? [];
   for (const result of FAULTS) {
     const sample = { name: 'gateway_store_call_duration_seconds_count', labels: { function: 'f', result } };
     expect(selector && selects(selector, sample), result).toBe(true);

@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
-import { dirname, join, relative, resolve } from 'node:path';
+import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import ms from 'ms';
 import ts from 'typescript';
@@ -13,7 +13,6 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config.ts';
 import { BINARIES, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
-import { type Dockerfile, readDockerfile } from '../helpers/dockerfile.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { canReplicate } from '../helpers/replication.ts';
 import { findPort, runSql } from '../helpers/servers.ts';
@@ -127,12 +126,14 @@ describe('compose.yaml', () => {
     }
   });
 
-  test('names files, volumes, networks and services that exist', () => {
+  test('names files, networks and services that exist, and each volume once', () => {
+    const sources = Object.values(services).flatMap(({ volumes = [] }) =>
+      volumes.map((one: string) => one.split(':')[0]),
+    );
+    const isFile = (source: string) => source.startsWith('.');
+    expect(sources.filter((source) => isFile(source) && !existsSync(source))).toEqual([]);
+    expect(sources.filter((source) => !isFile(source)).toSorted()).toEqual(Object.keys(volumes).toSorted());
     for (const service of Object.values(services)) {
-      for (const volume of service.volumes ?? []) {
-        const [source = ''] = volume.split(':');
-        expect(source.startsWith('.') ? existsSync(source) : source in volumes, volume).toBe(true);
-      }
       for (const name of networksOf(service)) expect([...Object.keys(networks), 'default']).toContain(name);
       for (const name of Object.keys(service.depends_on ?? {})) expect(Object.keys(services)).toContain(name);
     }
@@ -146,31 +147,17 @@ describe('compose.yaml', () => {
   });
 
   const [HEALTHY, DONE] = ['service_healthy', 'service_completed_successfully'];
-  const NODES = ['citus-coordinator', 'citus-worker-1', 'citus-worker-2'];
 
-  test.each<[string, steps: (readonly [name: string, ...needed: string[]])[]]>([
-    [
-      'standby',
-      [
-        ['postgres-b', `postgres-a ${HEALTHY}`],
-        ['migrate-standby', `postgres-b ${HEALTHY}`],
-        ['logins-standby', `migrate-standby ${DONE}`],
-        ['gateway-on-standby', `logins-standby ${DONE}`],
-      ],
-    ],
-    [
-      'citus',
-      [
-        ['citus-cluster', ...NODES.map((node) => `${node} ${HEALTHY}`)],
-        ['migrate-citus', `citus-cluster ${DONE}`],
-        ['logins-citus', `migrate-citus ${DONE}`],
-        ['gateway-on-citus', `logins-citus ${DONE}`],
-      ],
-    ],
-  ])('runs the steps of profile %s in order: servers, migrations, logins, gateway', (profile, steps) => {
-    for (const [name, ...needed] of steps) expect(conditionsOf(name), name).toEqual(needed);
-    for (const step of ['logins', 'migrate'])
-      expect(services[`${step}-${profile}`]?.command).toEqual(services[step]?.command);
+  test.each([
+    { suffix: '', gateway: 'gateway', servers: [`postgres ${HEALTHY}`] },
+    { suffix: '-standby', gateway: 'gateway-on-standby', servers: [`postgres-b ${HEALTHY}`] },
+    { suffix: '-citus', gateway: 'gateway-on-citus', servers: [`citus-cluster ${DONE}`] },
+  ])('starts $gateway after its logins, these after the migrations, and these after its servers', (chain) => {
+    const [migrate, logins] = [`migrate${chain.suffix}`, `logins${chain.suffix}`];
+    const steps = [chain.servers, [`${migrate} ${DONE}`], [`${logins} ${DONE}`]];
+    expect([migrate, logins, chain.gateway].map(conditionsOf)).toEqual(steps);
+    expect(services[migrate]?.command).toEqual(services.migrate?.command);
+    expect(services[logins]?.command).toEqual(services.logins?.command);
   });
 
   test.runIf(canReplicate())('makes the standby by its own command, under its own rules for clients', async () => {
@@ -214,12 +201,8 @@ describe('compose.yaml', () => {
       networks && 'citus' in networks ? (networks.citus?.aliases ?? []) : [],
     );
 
-    test('has a coordinator and two workers, each with a volume of its own', () => {
-      expect(nodes.map(([name]) => name)).toEqual(NODES);
-      for (const [name, { volumes }] of nodes) expect(volumes).toContain(`${name}:/var/lib/postgresql/data`);
-    });
-
     test('makes a cluster of all nodes, by names that only their own network has', () => {
+      expect(conditionsOf('citus-cluster')).toEqual(nodes.map(([name]) => `${name} ${HEALTHY}`));
       const statements =
         services['citus-cluster']?.command?.filter((word: string) => word.startsWith('--command=')) ?? [];
       const [coordinator, ...workers] = aliases;
@@ -253,6 +236,28 @@ describe('compose.yaml', () => {
 
 function networksOf({ networks = ['default'] }: Service): string[] {
   return Array.isArray(networks) ? networks : Object.keys(networks);
+}
+
+/** What the Dockerfile says of its last stage. Its commands have the form of a JSON array. */
+function readDockerfile() {
+  const text = read('Dockerfile')
+    .replace(/^#.*\n/gm, '')
+    .replace(/\\\n\s*/g, '');
+  const lines = text.slice(text.lastIndexOf('\nFROM ')).split('\n');
+  const find = (instruction: string): string[] =>
+    lines.flatMap((line) => (line.startsWith(`${instruction} `) ? line.slice(instruction.length + 1) : []));
+  const [volume, exposed, command = '', healthCheck = ''] = ['VOLUME', 'EXPOSE', 'CMD', 'HEALTHCHECK'].flatMap(find);
+  return {
+    ...{ volume, exposed },
+    env: Object.fromEntries(find('ENV').flatMap((line) => line.split(' ').map((pair) => pair.split('=')))),
+    /** What is copied from the project; paths of the image are relative to its working directory. */
+    copies: find('COPY')
+      .filter((line) => !line.startsWith('--from='))
+      .map((line) => line.split(' '))
+      .map((words) => ({ sources: words.slice(0, -1), target: words.at(-1) ?? '' })),
+    healthCheck: JSON.parse(healthCheck.replace(/.* CMD /, '')) as string[],
+    command: JSON.parse(command) as string[],
+  };
 }
 
 describe('kubernetes.yaml', () => {
@@ -313,9 +318,7 @@ describe('kubernetes.yaml', () => {
     const command = job.template.spec.containers[0].command ?? [];
     expect(command).toEqual(['sh', '-c', 'node scripts/migrate.ts && node scripts/check-drift.ts']);
     const files = command[2]?.match(/scripts\/\S+/g) ?? [];
-    expect(readDockerfile('Dockerfile').copies.flatMap(({ sources }) => sources)).toEqual(
-      expect.arrayContaining(files),
-    );
+    expect(readDockerfile().copies.flatMap(({ sources }) => sources)).toEqual(expect.arrayContaining(files));
   });
 
   test('has the labels and the job name that Prometheus selects', () => {
@@ -333,7 +336,7 @@ describe('kubernetes.yaml', () => {
 });
 
 describe('Dockerfile', () => {
-  const dockerfile = readDockerfile('Dockerfile');
+  const dockerfile = readDockerfile();
   const { dependencies, devDependencies } = JSON.parse(read('package.json'));
   const root = mkdtempSync(join(tmpdir(), 'image-'));
 
@@ -422,13 +425,10 @@ describe('Dockerfile', () => {
 });
 
 /** Makes the folder of the image as its last stage does, but for packages that are only linked, and no others at all. */
-function assemble({ copies }: Dockerfile, root: string, packages: readonly string[]): void {
+function assemble({ copies }: ReturnType<typeof readDockerfile>, root: string, packages: readonly string[]): void {
   for (const { sources, target } of copies) {
     for (const source of sources) {
-      const to =
-        sources.length > 1 || target.endsWith('./') || target.endsWith('/')
-          ? join(target, source.replace(/.*\//, ''))
-          : target;
+      const to = target.endsWith('/') ? join(target, basename(source)) : target;
       cpSync(source, join(root, to), { recursive: true });
     }
   }
