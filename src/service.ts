@@ -133,7 +133,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   const sinks = [log.request, metrics.request, limits.request];
   const app = createApp({
     contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, unread }),
-    operational: config.metricsPort === undefined ? [health, metricsEndpoint] : [health],
+    operational: config.metricsPort === undefined ? { ...health, ...metricsEndpoint } : health,
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => served.shown) : undefined,
     limitNetworks: createNetworkLimit(limits.admitNetwork, (context) =>
@@ -185,7 +185,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     // If the store does not answer yet, `follow` looks again later.
     const fault = (isFirst ? await readiness.checkAtStart() : undefined) ?? (await lookForDemo());
     // With workers, the primary process opens METRICS_PORT: no worker can hold it up.
-    if (!group) operational = await openOperationalServer(config, [health, metricsEndpoint], log);
+    if (!group) operational = await openOperationalServer(config, { ...health, ...metricsEndpoint }, log);
     await listen(server, 'PORT', config.port, config.host);
     return {
       server,

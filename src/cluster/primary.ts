@@ -200,8 +200,9 @@ export class Primary {
   async #openOperational(): Promise<GatewayServer | undefined> {
     if (this.#config.metricsPort === undefined) return undefined;
     const { serveHealth, serveMetrics } = await import('../http/health.ts');
-    const endpoints = [serveHealth({ read: () => this.#readReadiness() }), serveMetrics(await this.#openMetrics())];
-    return openOperationalServer(this.#config, endpoints, this.#log);
+    const health = serveHealth({ read: () => this.#readReadiness() });
+    const metrics = serveMetrics(await this.#openMetrics());
+    return openOperationalServer(this.#config, { ...health, ...metrics }, this.#log);
   }
 
   #openMetrics(): Promise<Pick<Metrics, 'contentType' | 'read'>> {

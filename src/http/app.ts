@@ -6,54 +6,60 @@ import express, { type ErrorRequestHandler, type Express, type RequestHandler } 
 import type { Handler, Outcome } from '../api/handler.ts';
 import type { Reader, RequestContext } from '../api/request.ts';
 import type { Config } from '../config.ts';
-import type { Fault } from '../errors.ts';
+import { type Fault, isFault, RequestFailed } from '../errors.ts';
 import type { Limits } from '../limits/limits.ts';
 import { EXPOSED_HEADERS } from '../openapi/headers.ts';
-import { OWN_PATHS } from '../openapi/path.ts';
 import { contextOf } from './context.ts';
-import { type Endpoints, respond, sendText } from './respond.ts';
+import { respond, sendText } from './respond.ts';
+
+/** The gateway's own endpoints by their paths. */
+export type Endpoints = Readonly<Record<string, RequestHandler>>;
 
 /** The parts of the application; what is undefined is not served. */
-export type AppParts = Pick<Config, 'corsOrigins'> & {
+export type AppParts = Partial<Pick<Config, 'corsOrigins'>> & {
   readonly contexts: RequestHandler;
   /** Health and metrics: no limit applies to them. */
-  readonly operational: readonly Endpoints[];
-  readonly docs: Endpoints | undefined;
-  readonly limitNetworks: RequestHandler | undefined;
+  readonly operational: Endpoints;
+  readonly docs?: Endpoints | undefined;
+  readonly limitNetworks?: RequestHandler | undefined;
   /** Creates the endpoint of MCP. */
-  readonly mcp: ((run: RunOperation) => Endpoints) | undefined;
-  readonly handler: Handler;
+  readonly mcp?: ((run: RunOperation) => Endpoints) | undefined;
+  /** Handles the operations of the document. */
+  readonly handler?: Handler;
   readonly onFault: (fault: Fault, context: RequestContext) => void;
 };
 
 /** Runs the operation of a request, which is read as HTTP by default. */
 export type RunOperation = (res: ServerResponse, reader?: Reader) => Promise<Outcome>;
 
-/** Creates the application of the port for clients. */
+/** Creates the application of a port. */
 export function createApp(parts: AppParts): Express {
-  const { contexts, operational, corsOrigins, docs, limitNetworks, mcp, handler, onFault } = parts;
+  const { contexts, operational, corsOrigins = [], docs, limitNetworks, mcp, onFault } = parts;
+  const { handler = async () => ({ failure: { kind: 'notFound' } }) } = parts;
   const run = createRun(handler);
-  const app = createExpress();
+  const app = express().disable('x-powered-by');
   const allowOrigins = createCors(corsOrigins);
   app.use(contexts, createRefusal(allowOrigins));
   app.use(serveOwn(operational));
   if (corsOrigins.length > 0) app.use(allowOrigins, answerPreflight);
-  if (docs) app.use(serveOwn([docs]));
+  if (docs) app.use(serveOwn(docs));
   if (limitNetworks) app.use(limitNetworks);
-  if (mcp) app.use(serveOwn([mcp(run)]));
+  if (mcp) app.use(serveOwn(mcp(run), ['POST']));
   // The operations of the document. Every other request ends here with a 404 or 405.
   app.use(async (_req, res) => respond(res, await run(res)));
   return app.use(answerErrors(onFault));
 }
 
-/** Serves the gateway's own endpoints. Without the check, Express would try all their paths for every request. */
-function serveOwn(endpoints: readonly Endpoints[]): RequestHandler {
-  const router = express.Router({ strict: true, caseSensitive: true });
-  for (const add of endpoints) add(router);
+/** Serves the gateway's own endpoints. Paths are exact: a proxy's rule for one of them must not miss another spelling. */
+export function serveOwn(endpoints: Endpoints, allow: readonly string[] = ['GET', 'HEAD']): RequestHandler {
+  const handlers = new Map(Object.entries(endpoints));
   return (req, res, next) => {
     const [path = ''] = req.url.split('?', 1);
-    if (OWN_PATHS.includes(path) || path.startsWith('/docs/')) router(req, res, next);
-    else next();
+    const handle = handlers.get(path);
+    if (!handle) return next();
+    contextOf(res).ownPath = path;
+    if (allow.includes(req.method)) return handle(req, res, next);
+    respond(res, { failure: { kind: 'methodNotAllowed', allow } });
   };
 }
 
@@ -73,24 +79,11 @@ export function createNetworkLimit(
   };
 }
 
-/** Creates the application of METRICS_PORT, which clients need not reach. */
-export function createOperationalApp(parts: Pick<AppParts, 'contexts' | 'operational' | 'onFault'>): Express {
-  const app = createExpress().use(parts.contexts);
-  for (const add of parts.operational) add(app);
-  app.use((_req, res) => respond(res, { failure: { kind: 'notFound' } }));
-  return app.use(answerErrors(parts.onFault));
-}
-
-/** Paths are exact: a proxy's rule for one of them must not miss another spelling. */
-function createExpress(): Express {
-  return express().disable('x-powered-by').enable('strict routing').enable('case sensitive routing');
-}
-
 function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
   // Express recognizes an error handler by its four parameters.
   return (cause, _req, res, _next) => {
-    const failure = { kind: 'internal', cause } as const;
-    onFault(failure, contextOf(res));
+    const failure = cause instanceof RequestFailed ? cause.failure : ({ kind: 'internal', cause } as const);
+    if (isFault(failure)) onFault(failure, contextOf(res));
     respond(res, { failure });
   };
 }

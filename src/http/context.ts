@@ -60,6 +60,8 @@ class HttpContext implements RequestContext, EndedRequest {
   readonly traceparent: string | undefined;
   readonly startedAt = performance.now();
   operation: RequestContext['operation'];
+  /** The path of the gateway's own endpoint. One that a client made up must not become a metric's label. */
+  ownPath: string | undefined;
   key: string | undefined;
   admission: RequestContext['admission'];
   storeMs: number | undefined;
@@ -88,7 +90,7 @@ class HttpContext implements RequestContext, EndedRequest {
   }
 
   get endpoint(): string {
-    return this.operation?.id ?? readExpressRoute(this.#res.req) ?? 'none';
+    return this.operation?.id ?? this.ownPath ?? 'none';
   }
 
   get isAdmitted(): boolean {
@@ -128,7 +130,7 @@ class HttpContext implements RequestContext, EndedRequest {
 
   #toAttributes(): Readonly<Record<string, string | number>> {
     // The route of a tool call is the path of MCP.
-    const route = readExpressRoute(this.#res.req) ?? this.operation?.route;
+    const route = this.ownPath ?? this.operation?.route;
     return { 'http.response.status_code': this.status, ...(route && { 'http.route': route }) };
   }
 }
@@ -224,9 +226,4 @@ export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, cont
     if (context.hasEnded || context.fault) log.fault('A fault beside an answer', fault, context);
     else context.fault = fault;
   };
-}
-
-/** The path of the endpoint that Express matched. A path that a client made up must not become a metric's label. */
-function readExpressRoute(req: IncomingMessage & { route?: { path?: unknown } }): string | undefined {
-  return typeof req.route?.path === 'string' ? req.route.path : undefined;
 }

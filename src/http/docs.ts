@@ -7,7 +7,6 @@ import { promisify } from 'node:util';
 import { brotliDecompress } from 'node:zlib';
 import type { ApiReferenceConfiguration } from '@scalar/fastify-api-reference';
 import type { Request, RequestHandler } from 'express';
-import helmet from 'helmet';
 import type { OpenAPIV3 } from 'openapi-types';
 import { stringify } from 'yaml';
 import { prefersPortuguese } from '../api/messages.ts';
@@ -16,9 +15,11 @@ import { readApiRoot } from '../openapi/document.ts';
 import { findKeyName } from '../openapi/examples.ts';
 import { follow } from '../openapi/pointer.ts';
 import { translateTexts } from '../openapi/translations.ts';
+import type { Endpoints } from './app.ts';
 import { chooseEncoding, type Encoding, encode } from './compression.ts';
-import { addEndpoint, type Endpoints, sendCounted, sendText, toEntityTag } from './respond.ts';
+import { type Headers, sendCounted, sendText, toEntityTag } from './respond.ts';
 
+const HTML = 'text/html; charset=utf-8';
 const SCRIPT = 'text/javascript; charset=utf-8';
 const JSON_TEXT = 'application/json; charset=utf-8';
 /** RFC 9512 defines no charset parameter: YAML is UTF-8. */
@@ -31,6 +32,7 @@ export type Shown = Pick<CompiledDocument, 'source' | 'texts'> & {
 };
 
 type Language = 'en' | 'pt-BR';
+type Write = (shown: Shown, language: Language) => string;
 
 /** The page's own texts. */
 const TEXTS = {
@@ -67,34 +69,22 @@ const TEXTS = {
 export function serveDocs(read: () => Shown): Endpoints {
   // Scalar's script for browsers, compressed; scripts/scalar.ts writes it.
   const scalar = readFileSync(join(import.meta.dirname, 'scalar.js.br'));
-  const path = `docs/scalar-${hash('sha1', scalar).slice(0, 10)}.js`;
-  const redirect = (status: number, location: string): RequestHandler => {
-    return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
+  const script = `docs/scalar-${hash('sha1', scalar).slice(0, 10)}.js`;
+  const text = (type: string, write: Write, headers?: Headers) => serveText(type, read, write, headers);
+  return {
+    '/': redirect(302, 'docs'),
+    '/docs/': redirect(308, '../docs'),
+    '/docs': text(HTML, ({ source }, language) => toPage(source, script, language), PAGE_HEADERS),
+    '/docs/start.js': text(SCRIPT, toStartScript),
+    [`/${script}`]: serveImmutable(SCRIPT, scalar),
+    '/docs/openapi.json': text(JSON_TEXT, (shown, language) => JSON.stringify(toShownDocument(shown, language))),
+    '/openapi.json': text(JSON_TEXT, ({ source }) => JSON.stringify(source)),
+    '/openapi.yaml': text(YAML, ({ source }) => stringify(source)),
   };
-  const text = (type: string, write: (shown: Shown) => string) => serveText(type, read, write);
-  const localized = (type: string, write: (shown: Shown, language: Language) => string): RequestHandler => {
-    const inEnglish = text(type, (shown) => write(shown, 'en'));
-    const inPortuguese = text(type, (shown) => write(shown, 'pt-BR'));
-    return (req, res, next) => {
-      res.vary('Accept-Language');
-      return (chooseLanguage(req, read()) === 'en' ? inEnglish : inPortuguese)(req, res, next);
-    };
-  };
-  const page = localized('text/html; charset=utf-8', ({ source }, language) => toPage(source, path, language));
-  const start = localized(SCRIPT, toStartScript);
-  const shown = localized(JSON_TEXT, (shown, language) => JSON.stringify(toShownDocument(shown, language)));
-  const json = text(JSON_TEXT, ({ source }) => JSON.stringify(source));
-  const yaml = text(YAML, ({ source }) => stringify(source));
-  return (router) => {
-    addEndpoint(router, '/', redirect(302, 'docs'));
-    addEndpoint(router, '/docs/', redirect(308, '../docs'));
-    addEndpoint(router, '/docs', securePage, page);
-    addEndpoint(router, '/docs/start.js', start);
-    addEndpoint(router, `/${path}`, serveImmutable(SCRIPT, scalar));
-    addEndpoint(router, '/docs/openapi.json', shown);
-    addEndpoint(router, '/openapi.json', json);
-    addEndpoint(router, '/openapi.yaml', yaml);
-  };
+}
+
+function redirect(status: number, location: string): RequestHandler {
+  return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
 }
 
 /** The language that the URL names, or the one that the browser prefers. Portuguese needs texts. */
@@ -103,69 +93,55 @@ function chooseLanguage({ query, headers }: Request, { texts }: Shown): Language
   return query.lang === 'pt-BR' || prefersPortuguese(headers) ? 'pt-BR' : 'en';
 }
 
-/** Serves a text, and generates it again only when `read` returns another object. */
-function serveText(type: string, read: () => Shown, write: (shown: Shown) => string): RequestHandler {
-  let written: { readonly shown: Shown; readonly body: string; readonly tag: string } | undefined;
-  return (_req, res) => {
+/** Serves a text in the client's language, and generates it again only when `read` returns another object. */
+function serveText(type: string, read: () => Shown, write: Write, more: Headers = {}): RequestHandler {
+  const written = new Map<Language, { readonly shown: Shown; readonly body: string; readonly tag: string }>();
+  const caching = { 'Cache-Control': 'no-cache', Vary: 'Accept-Language, Accept-Encoding' };
+  return (req, res) => {
     const shown = read();
-    if (written?.shown !== shown) {
-      const body = write(shown);
-      written = { shown, body, tag: toEntityTag(body) };
+    const language = chooseLanguage(req, shown);
+    if (written.get(language)?.shown !== shown) {
+      const body = write(shown, language);
+      written.set(language, { shown, body, tag: toEntityTag(body) });
     }
-    const { body, tag } = written;
-    const headers = { 'Content-Type': type, 'Cache-Control': 'no-cache', ETag: tag, Vary: 'Accept-Encoding' };
-    sendCounted(res, { status: 200, headers, body });
+    const { body = '', tag = '' } = written.get(language) ?? {};
+    sendCounted(res, { status: 200, headers: { ...more, ...caching, 'Content-Type': type, ETag: tag }, body });
   };
 }
 
 /** Serves Brotli-compressed bytes, at a URL that changes with them. Creates other encodings once, on demand. */
 function serveImmutable(type: string, compressed: Buffer): RequestHandler {
-  const bodies = new Map<Encoding | undefined, Promise<Buffer>>([['br', Promise.resolve(compressed)]]);
-  const make = (encoding: Encoding | undefined): Promise<Buffer> => {
-    const bytes = promisify(brotliDecompress)(compressed);
-    const body = encoding ? bytes.then((whole) => encode(whole, encoding)) : bytes;
-    bodies.set(encoding, body);
-    body.catch(() => bodies.delete(encoding));
-    return body;
+  const bodies = new Map<Encoding | undefined, Buffer | Promise<Buffer>>([['br', compressed]]);
+  const make = async (encoding: Encoding | undefined): Promise<Buffer> => {
+    const whole = await promisify(brotliDecompress)(compressed);
+    return encoding ? encode(whole, encoding) : whole;
   };
   return async (req, res) => {
     const encoding = chooseEncoding(req);
+    const body = bodies.get(encoding) ?? make(encoding);
+    bodies.set(encoding, body);
     const headers = {
       'Content-Type': type,
       'Cache-Control': 'public, max-age=31536000, immutable',
       Vary: 'Accept-Encoding',
       ...(encoding ? { 'Content-Encoding': encoding } : {}),
     };
-    sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? make(encoding)) });
+    sendText(res, { status: 200, headers, body: await body });
   };
 }
 
-const NONE = ["'none'"];
-const SELF = ["'self'"];
-
-/** Sets the page's headers: everything in it comes from the gateway, and it has no inline script. */
-const securePage: RequestHandler = helmet({
-  contentSecurityPolicy: {
-    useDefaults: false,
-    directives: {
-      defaultSrc: NONE,
-      scriptSrc: SELF,
-      connectSrc: SELF,
-      // No nonce, because Scalar sets it only on its first style element. With a nonce the body editor is empty,
-      // answers are unreadable and customCss is ignored. The other directives keep a style from loading anything from
-      // elsewhere.
-      styleSrc: ["'unsafe-inline'"],
-      imgSrc: [...SELF, 'data:'],
-      fontSrc: [...SELF, 'data:'],
-      baseUri: NONE,
-      formAction: NONE,
-      frameAncestors: NONE,
-    },
-  },
-  xFrameOptions: { action: 'deny' },
-  // Other hosts of the domain do not belong to the gateway.
-  strictTransportSecurity: { includeSubDomains: false },
-});
+/** The page's own headers: everything in it comes from the gateway, and it has no inline script. */
+const PAGE_HEADERS: Headers = {
+  'Content-Security-Policy': [
+    "default-src 'none';script-src 'self';connect-src 'self'",
+    // No nonce, because Scalar sets it only on its first style element. With a nonce the body editor is empty, answers are
+    // unreadable and customCss is ignored. The other directives keep a style from loading anything from elsewhere.
+    "style-src 'unsafe-inline';img-src 'self' data:;font-src 'self' data:",
+    "base-uri 'none';form-action 'none';frame-ancestors 'none'",
+  ].join(';'),
+  'Cross-Origin-Opener-Policy': 'same-origin',
+  'X-Frame-Options': 'DENY',
+};
 
 const STYLE = `
 /* Scalar's placeholder for a missing key looks like a key. */

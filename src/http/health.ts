@@ -8,24 +8,25 @@ import { DriftError, describeDrift } from '../openapi/drift.ts';
 import type { ServerReport, Store } from '../store/store.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { Metrics } from '../telemetry/metrics.ts';
-import { addEndpoint, type Endpoints, respond, sendText } from './respond.ts';
+import type { Endpoints } from './app.ts';
+import { respond, sendText } from './respond.ts';
 
 /** Serves /healthz (the process runs) and /readyz (it can serve requests). */
 export function serveHealth(readiness: Pick<Readiness, 'read'>): Endpoints {
-  return (router) => {
-    addEndpoint(router, '/healthz', (_req, res) => respond(res, { status: 200, json: '{"status":"ok"}' }));
-    addEndpoint(router, '/readyz', async (_req, res) => {
+  return {
+    '/healthz': (_req, res) => respond(res, { status: 200, json: '{"status":"ok"}' }),
+    '/readyz': async (_req, res) => {
       const report = await readiness.read();
       respond(res, { status: report.status === 'ready' ? 200 : 503, json: JSON.stringify(report) });
-    });
+    },
   };
 }
 
 /** Serves /metrics for Prometheus. */
 export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): Endpoints {
   const headers = { 'Content-Type': metrics.contentType, 'Cache-Control': 'no-store', Vary: 'Accept-Encoding' };
-  return (router) =>
-    addEndpoint(router, '/metrics', async (_req, res) => {
+  return {
+    '/metrics': async (_req, res) => {
       try {
         sendText(res, { status: 200, headers, body: await metrics.read() });
       } catch (error) {
@@ -33,7 +34,8 @@ export function serveMetrics(metrics: Pick<Metrics, 'read' | 'contentType'>): En
         if (!(error instanceof DeadlineError)) throw error;
         respond(res, { status: 503, json: '{"error":"No metrics in time"}' });
       }
-    });
+    },
+  };
 }
 
 type ReadinessOptions = {
@@ -181,16 +183,10 @@ function cached<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   const forget = () => {
     last = undefined;
   };
-  const readOnce = async () => {
-    try {
-      const value = await read();
-      if (value === undefined) forget();
-      else setTimeout(forget, ms).unref();
-      return value;
-    } catch (error) {
-      forget();
-      throw error;
-    }
+  const readOnce = () => {
+    const reading = read();
+    reading.then((value) => (value === undefined ? forget() : setTimeout(forget, ms).unref()), forget);
+    return reading;
   };
   return () => {
     last ??= readOnce();

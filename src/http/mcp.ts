@@ -9,7 +9,6 @@ import {
   type Tool,
   WebStandardStreamableHTTPServerTransport,
 } from '@modelcontextprotocol/server';
-import type { RequestHandler } from 'express';
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Outcome } from '../api/handler.ts';
 import { MAX_INPUTS } from '../api/messages.ts';
@@ -23,9 +22,9 @@ import { type Operation, readAnswerSchema } from '../openapi/operations.ts';
 import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Schema } from '../openapi/schema.ts';
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
-import type { RunOperation } from './app.ts';
+import type { Endpoints, RunOperation } from './app.ts';
 import { contextOf } from './context.ts';
-import { allowOnly, type Endpoints, respond, sendText } from './respond.ts';
+import { sendText } from './respond.ts';
 
 type CallTool = (operation: Operation) => Promise<CallToolResult>;
 
@@ -68,8 +67,9 @@ export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOp
     return server;
   }
 
-  return (run) => {
-    const serve = async (req: IncomingMessage, res: ServerResponse): Promise<void> => {
+  return (run) => ({
+    '/mcp': async (req, res) => {
+      refuseForeignPages(req, corsOrigins);
       const { message, args, texts } = readMessage(await contextOf(res).readBody());
       let structured = '{}';
       const server = createMcpServer(readDocument(), async (operation) => {
@@ -93,14 +93,8 @@ export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOp
       const body = (await response.text()).replace('"structuredContent":{}', () => `"structuredContent":${structured}`);
       sendText(res, { status: response.status, headers, body });
       await server.close();
-    };
-    const serveOrRefuse: RequestHandler = (req, res) =>
-      serve(req, res).catch((error) => {
-        if (!(error instanceof RequestFailed)) throw error;
-        respond(res, { failure: error.failure });
-      });
-    return (router) => router.all('/mcp', allowOnly('POST'), refuseForeignPages(corsOrigins), serveOrRefuse);
-  };
+    },
+  });
 }
 
 /** Parses a message. Throws RequestFailed, also for a batch: limits count requests, so each may have one tool call. */
@@ -133,12 +127,10 @@ function countValues(value: Json, omitted: Json | undefined): number {
   return Object.values(value).reduce<number>((sum, part) => sum + countValues(part, omitted), 1);
 }
 
-/** Refuses pages of other origins, against DNS rebinding (MCP, "Transports"). */
-function refuseForeignPages(corsOrigins: readonly string[]): RequestHandler {
-  return ({ headers: { origin } }, res, next) => {
-    if (origin === undefined || corsOrigins.includes('*') || corsOrigins.includes(origin)) next();
-    else respond(res, { failure: { kind: 'originRefused' } });
-  };
+/** Refuses pages of other origins, against DNS rebinding (MCP, "Transports"). Throws RequestFailed. */
+function refuseForeignPages({ headers: { origin } }: IncomingMessage, corsOrigins: readonly string[]): void {
+  const isAllowed = origin === undefined || corsOrigins.includes('*') || corsOrigins.includes(origin);
+  if (!isAllowed) throw new RequestFailed({ kind: 'originRefused' });
 }
 
 /** The request for the SDK. The body is JSON whatever its type says, and so is the answer whatever the client accepts. */

@@ -2,14 +2,13 @@
 
 import { hash } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
-import type { IRouter, RequestHandler } from 'express';
 import type { Outcome } from '../api/handler.ts';
 import { type Failure, toHttpError } from '../errors.ts';
 import { SECURITY_HEADERS } from '../openapi/headers.ts';
 import { chooseEncodingOf, encodeText } from './compression.ts';
 import { contextOf } from './context.ts';
 
-type Headers = Readonly<Record<string, string>>;
+export type Headers = Readonly<Record<string, string>>;
 
 /** A complete answer. */
 export type Answer = {
@@ -35,22 +34,6 @@ const API_HEADERS: Headers = {
 /** Headers that middleware may have set too: their values are joined. */
 const JOINED = ['Vary', 'RateLimit', 'RateLimit-Policy'];
 
-/** Adds endpoints to the application. */
-export type Endpoints = (router: IRouter) => void;
-
-/** Adds an endpoint for GET and HEAD; any other method is a 405. */
-export function addEndpoint(router: IRouter, path: string, ...handlers: RequestHandler[]): void {
-  router.all(path, allowOnly('GET', 'HEAD'), ...handlers);
-}
-
-/** Answers every other method with 405. */
-export function allowOnly(...allow: readonly string[]): RequestHandler {
-  return (req, res, next) => {
-    if (allow.includes(req.method)) next();
-    else respond(res, { failure: { kind: 'methodNotAllowed', allow } });
-  };
-}
-
 /** Writes the answer to a request; does nothing after another answer, or when the client has disconnected. */
 export function respond(res: ServerResponse, outcome: Outcome): void {
   write(res, toAnswer(outcome));
@@ -63,10 +46,9 @@ export function sendCounted(res: ServerResponse, answer: Answer): void {
   else sendText(res, answer);
 }
 
-/** Writes an answer that is not an operation's outcome, with the security headers that are not set yet. */
+/** Writes an answer that is not an operation's outcome. */
 export function sendText(res: ServerResponse, { headers, ...answer }: Answer): void {
-  const missing = Object.entries(SECURITY_HEADERS).filter(([name]) => !res.hasHeader(name));
-  write(res, { ...answer, headers: { ...Object.fromEntries(missing), ...headers } });
+  write(res, { ...answer, headers: { ...SECURITY_HEADERS, ...headers } });
 }
 
 function toAnswer(outcome: Outcome): Answer {

@@ -11,9 +11,9 @@ import type { Config } from '../config.ts';
 import { type Failure, OperatorError, toHttpError } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
-import { createOperationalApp } from './app.ts';
+import { createApp, type Endpoints } from './app.ts';
 import { createContexts, createFaultHandler, createRecord, type Sink } from './context.ts';
-import { type Endpoints, respond, toRawResponse } from './respond.ts';
+import { respond, toRawResponse } from './respond.ts';
 import { limitReading } from './unread.ts';
 
 /** An HTTP server that can stop without failing its current requests. */
@@ -185,14 +185,14 @@ export async function checkPorts({ port, metricsPort, host }: Config): Promise<v
 /** Opens METRICS_PORT, if it is set, with these endpoints. Throws OperatorError if it cannot listen. */
 export async function openOperationalServer(
   config: Config,
-  endpoints: readonly Endpoints[],
+  operational: Endpoints,
   log: Pick<Log, 'request' | 'fault'>,
 ): Promise<GatewayServer | undefined> {
   const { metricsPort, host } = config;
   if (metricsPort === undefined) return undefined;
   const sinks = [log.request];
   const contexts = createContexts({ sinks, proxyHops: 0, bodyLimit: 0 });
-  const app = createOperationalApp({ contexts, operational: endpoints, onFault: createFaultHandler(log) });
+  const app = createApp({ contexts, operational, onFault: createFaultHandler(log) });
   const server = createServer(app, config, sinks);
   await listen(server, 'METRICS_PORT', metricsPort, host);
   return server;

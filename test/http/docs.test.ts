@@ -7,6 +7,7 @@ import type { Browser, Page } from 'playwright-core';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { readInstalled } from '../../scripts/scalar.ts';
+import { serveOwn } from '../../src/http/app.ts';
 import { serveDocs } from '../../src/http/docs.ts';
 import { toOrigin } from '../../src/http/server.ts';
 import { readDocument } from '../../src/openapi/document.ts';
@@ -29,8 +30,8 @@ let server: Server;
 let origin: string;
 
 beforeAll(async () => {
-  const app = express().disable('x-powered-by').enable('strict routing');
-  serveDocs(() => ({ source: served, texts, demoKey }))(app);
+  const app = express().disable('x-powered-by');
+  app.use(serveOwn(serveDocs(() => ({ source: served, texts, demoKey }))));
   server = createServer(app).listen(0, '127.0.0.1');
   await once(server, 'listening');
   origin = toOrigin(server);
