@@ -12,6 +12,7 @@ import { createContexts, createFaultHandler } from './http/context.ts';
 import { type Demo, DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
+import { createUnread } from './http/respond.ts';
 import {
   checkPorts,
   close as closePort,
@@ -21,7 +22,6 @@ import {
   openOperationalServer,
   toOrigin,
 } from './http/server.ts';
-import { createUnread } from './http/unread.ts';
 import type { TakeToken } from './limits/buckets.ts';
 import { openLimits } from './limits/limits.ts';
 import { findUsageFunction } from './limits/usage.ts';

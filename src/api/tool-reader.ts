@@ -69,7 +69,8 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
     else if (!body.fields && name !== 'body') request.problems.set(name, [messages.isNoField]);
     else {
       const [typed, text] = toTyped(request, name, value, typesOf(schema ?? {}), texts.get(name));
-      fields.push([name, body.fields ? toItems(typed, schema ?? {}) : typed]);
+      const isList = body.fields !== undefined && schema !== undefined && formOf(schema) === 'array';
+      fields.push([name, isList ? toItems(typed, typesOf(itemsOf(schema) ?? {})) : typed]);
       if (text !== undefined) texts.set(name, text);
     }
   }
@@ -90,15 +91,13 @@ function takeArgument(request: ApiRequest, input: Input, given: Json, givenText:
   const problem = isMisfit ? messages.isNoScalar : findProblem(value);
   if (problem) request.problems.set(name, [problem]);
   const [source, key] = sourceOf(request, input);
-  source[key] = Array.isArray(value) ? value.map((item) => toScalar(item, [type])) : toScalar(value, [type]);
+  source[key] = toItems(value, [type]);
   if (type === 'number' && text !== undefined) keepText(request, input, text);
 }
 
 /** Converts the items of a list that becomes an array in SQL, which does not keep its JSON. */
-function toItems(value: Json, schema: Schema): Json {
-  if (!Array.isArray(value) || formOf(schema) !== 'array') return value;
-  const types = typesOf(itemsOf(schema) ?? {});
-  return value.map((item) => toScalar(item, types));
+function toItems(value: Json, types: readonly string[]): Json {
+  return Array.isArray(value) ? value.map((item) => toScalar(item, types)) : value;
 }
 
 /** Converts a value of a tool call, and returns its JSON as it was sent. Models also send arrays and objects as strings. */

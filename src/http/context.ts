@@ -1,4 +1,4 @@
-// The context of each request, from its arrival to the end of its answer.
+// The context of each request, from its arrival to the end of its answer, and the reading of its body.
 
 import { randomUUID } from 'node:crypto';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
@@ -8,11 +8,10 @@ import proxyAddr from 'proxy-addr';
 import { ClientGone } from '../api/call.ts';
 import type { RequestContext } from '../api/request.ts';
 import type { Config } from '../config.ts';
-import { type Fault, storeFault } from '../errors.ts';
+import { type Fault, RequestFailed, storeFault } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath, type Span } from '../telemetry/record.ts';
-import { readBody } from './body.ts';
-import type { Unread } from './unread.ts';
+import type { Unread } from './respond.ts';
 
 /** Receives each request whose answer was sent. */
 export type Sink = (request: EndedRequest) => void;
@@ -226,4 +225,46 @@ export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, cont
     if (context.hasEnded || context.fault) log.fault('A fault beside an answer', fault, context);
     else context.fault = fault;
   };
+}
+
+/** Reading one chunk costs as much as this many bytes, so a body may have one chunk for each. */
+const BYTES_PER_CHUNK = 40;
+/** Every body may have this many chunks. */
+const MIN_CHUNKS = 100;
+
+/**
+ * Reads the body of a request. Fails with `bodyTooLarge` as soon as it is known to have more than `limit` bytes or too
+ * many chunks, and with `invalidJson` if the client does not send all of it.
+ */
+function readBody(req: IncomingMessage, res: ServerResponse, limit: number): Promise<Uint8Array> {
+  return new Promise((resolve, reject) => {
+    const fail = (kind: 'bodyTooLarge' | 'invalidJson') => {
+      // The rest is read and dropped: a client that is busy sending would never see the answer.
+      req.off('data', onData).resume();
+      reject(new RequestFailed({ kind }));
+    };
+    const chunks: Buffer[] = [];
+    let size = 0;
+    const onData = (chunk: Buffer) => {
+      chunks.push(chunk);
+      size += chunk.length;
+      if (size > limit) fail('bodyTooLarge');
+      else if (isChunked && chunks.length > maxChunks) {
+        // Reading the rest would cost more than a new connection.
+        res.setHeader('Connection', 'close');
+        fail('bodyTooLarge');
+      }
+    };
+    const isChunked = req.headers['transfer-encoding'] !== undefined;
+    const maxChunks = Math.max(MIN_CHUNKS, limit / BYTES_PER_CHUNK);
+    if (Number(req.headers['content-length'] ?? 0) > limit) {
+      fail('bodyTooLarge');
+      return;
+    }
+    // A client of HTTP/1.0 would take it for the answer (RFC 9110, 15.2).
+    if (req.headers.expect && req.httpVersion !== '1.0') res.writeContinue();
+    req.on('data', onData);
+    req.once('end', () => resolve(Buffer.concat(chunks)));
+    req.once('error', () => fail('invalidJson'));
+  });
 }

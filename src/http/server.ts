@@ -13,8 +13,7 @@ import type { Log } from '../telemetry/log.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { createApp, type Endpoints } from './app.ts';
 import { createContexts, createFaultHandler, createRecord, type Sink } from './context.ts';
-import { respond, toRawResponse } from './respond.ts';
-import { limitReading } from './unread.ts';
+import { limitReading, respond, toRawResponse } from './respond.ts';
 
 /** An HTTP server that can stop without failing its current requests. */
 export type GatewayServer = Server & {
@@ -122,7 +121,7 @@ export function createServer(
     sockets.set(socket, []);
     socket.once('close', () => sockets.delete(socket));
   });
-  // body.ts sends 100 Continue when the body is wanted.
+  // readBody sends 100 Continue when the body is wanted.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
   const refuse = (socket: Duplex, failure: Failure, record: RequestRecord): void => {

@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createUnread, limitReading } from '../../src/http/unread.ts';
+import { createUnread, limitReading } from '../../src/http/respond.ts';
 import type { Result } from '../../src/store/store.ts';
 import { STUDENT } from '../helpers/api.ts';
 import { startGateway, startOwnGateway, type TestGateway } from '../helpers/gateway.ts';
