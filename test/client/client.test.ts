@@ -79,18 +79,19 @@ describe('a list', () => {
     expect(targets).toEqual(['?limit=10', '?limit=10&after=a3000000-0000-4000-8000-000000000010']);
   });
 
-  test('is read by offset where no Link comes', async () => {
+  const [hundredth, last] = ['a3000000-0000-4000-8000-000000000100', 'a3000000-0000-4000-8000-000000000200'];
+  test.each<[how: string, query: object, from: number, asked: string[]]>([
+    ['offset', {}, 0, ['?limit=100', '?limit=100&offset=100', '?limit=100&offset=200']],
+    [
+      'its items, from an item on',
+      { after: hundredth },
+      100,
+      [`?after=${hundredth}&limit=100`, `?after=${last}&limit=100`],
+    ],
+  ])('is read by %s where no Link comes', async (_how, query, from, asked) => {
     const { client, targets } = recordingClient(({ body, status }) => new Response(body, { status }));
-    expect(await Array.fromAsync(client.all('/alunos'))).toEqual(await allStudents());
-    expect(targets).toEqual(['?limit=100', '?limit=100&offset=100', '?limit=100&offset=200']);
-  });
-
-  test('is read by its items where no Link comes, from an item on', async () => {
-    const { client, targets } = recordingClient(({ body, status }) => new Response(body, { status }));
-    const [after, next] = ['a3000000-0000-4000-8000-000000000100', 'a3000000-0000-4000-8000-000000000200'];
-    const students = await Array.fromAsync(client.all('/alunos', { query: { after } }));
-    expect(students).toEqual((await allStudents()).slice(100));
-    expect(targets).toEqual([`?after=${after}&limit=100`, `?after=${next}&limit=100`]);
+    expect(await Array.fromAsync(client.all('/alunos', { query }))).toEqual((await allStudents()).slice(from));
+    expect(targets).toEqual(asked);
   });
 
   test.each([null, {}])('is a failure where the gateway answers with %j', async (data) => {

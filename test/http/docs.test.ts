@@ -155,34 +155,28 @@ describe('in Portuguese', () => {
   const PORTUGUESE = { 'Accept-Language': 'pt-PT, en;q=0.5' };
   const ADDED = 'Count the lockers';
   const read = async (query: string, headers?: Record<string, string>) => {
-    const parts = await Promise.all(
-      ['/docs', '/docs/start.js', '/docs/openapi.json'].map((path) => get(path + query, headers)),
-    );
+    const paths = ['/docs', '/docs/start.js', '/docs/openapi.json'];
+    const parts = await Promise.all(paths.map((path) => get(path + query, headers)));
     for (const part of parts) expect(part.headers.vary).toContain('Accept-Language');
     const [page = '', start = '', shown = ''] = parts.map(({ text }) => text);
-    const { info, paths }: OpenAPIV3.Document = JSON.parse(shown);
+    const { info, paths: shownPaths }: OpenAPIV3.Document = JSON.parse(shown);
+    const find = (text: string, pattern: RegExp) => pattern.exec(text)?.[1];
     return {
-      language: /<html lang="(.*)">/.exec(page)?.[1],
-      start: /src="(docs\/start[^"]*)"/.exec(page)?.[1],
-      scalar: /"locale":"(\w+)"/.exec(start)?.[1],
-      document: /"url":"([^"]*)"/.exec(start)?.[1],
+      languages: [find(page, /<html lang="(.*)">/), find(start, /"locale":"(\w+)"/)],
+      urls: [find(page, /src="(docs\/start[^"]*)"/), find(start, /"url":"([^"]*)"/)],
       other: info.description?.split('\n')[0],
-      summary: paths['/alunos']?.get?.summary,
+      summary: shownPaths['/alunos']?.get?.summary,
     };
   };
   const inEnglish = {
-    language: 'en',
-    start: 'docs/start.js?lang=en',
-    scalar: 'en',
-    document: 'docs/openapi.json?lang=en',
+    languages: ['en', 'en'],
+    urls: ['docs/start.js?lang=en', 'docs/openapi.json?lang=en'],
     other: '[Esta página em português](?lang=pt-BR)',
     summary: 'List students',
   };
   const inPortuguese = {
-    language: 'pt-BR',
-    start: 'docs/start.js?lang=pt-BR',
-    scalar: 'pt',
-    document: 'docs/openapi.json?lang=pt-BR',
+    languages: ['pt-BR', 'pt'],
+    urls: ['docs/start.js?lang=pt-BR', 'docs/openapi.json?lang=pt-BR'],
     other: '[This page in English](?lang=en)',
     summary: 'Listar alunos',
   };

@@ -11,12 +11,8 @@ import { type CompiledDocument, compileFile } from '../../src/openapi/compile.ts
 import { openService } from '../../src/service.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
-import { KEYS } from '../helpers/api.ts';
-import { startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
-import { compileOnce, createTestLog, openTestStore, startConfigured, startOwnGateway } from '../helpers/gateway.ts';
-import { createDatabase, loginUrl } from '../helpers/servers.ts';
+import { compileOnce, createTestLog, openTestStore, startOwnGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
-import { waitFor } from '../helpers/wait-for.ts';
 
 const OK = 'ok';
 const DRIFTED = 'document and database disagree';
@@ -234,38 +230,4 @@ test('the demo data is looked for again where the store did not answer, before o
   const following = service.follow();
   isAway = false;
   await expect(following).rejects.toThrow('HOST=0.0.0.0 is reachable by others');
-});
-
-test('a gateway is not ready, and healthy, while its store refuses connections or hangs', async () => {
-  const deadlineMs = 2_000;
-  const database = await createDatabase();
-  onTestFinished(() => database.drop());
-  const proxy = await startFaultProxy(toAddress(database.adminUrl));
-  onTestFinished(proxy.close);
-  const url = Object.assign(new URL(loginUrl(database.adminUrl, 'gateway_test')), { port: String(proxy.port) });
-  const gateway = await startConfigured({ DATABASE_URL: url.href, DEADLINE_MS: String(deadlineMs) });
-  onTestFinished(gateway.close);
-  const ask = async (path: string) => {
-    const answer = await fetch(new URL(path, gateway.url), { headers: { 'X-Api-Key': KEYS.aurora } });
-    return { status: answer.status, body: await answer.json() };
-  };
-  const isHealthy = async () => expect(await ask('/healthz')).toEqual({ status: 200, body: { status: 'ok' } });
-  const reports = (body: object) => waitFor(async () => expect((await ask('/readyz')).body).toEqual(body));
-
-  await reports(READY);
-  proxy.fail({ on: 'connect', does: 'refuse' });
-  proxy.cut();
-  await reports(toReport('not ready', UNAVAILABLE, UNKNOWN));
-  await isHealthy();
-  expect((await ask('/v1/academias')).status).toBe(502);
-  await proxy.pass();
-  await reports(READY);
-  proxy.fail({ on: 'response', does: 'stall' });
-  await reports(toReport('not ready', TIMEOUT, UNKNOWN));
-  const begun = performance.now();
-  expect((await ask('/readyz')).status).toBe(503);
-  expect(performance.now() - begun).toBeLessThan(deadlineMs + 5_000);
-  await isHealthy();
-  await proxy.pass();
-  await reports(READY);
 });
