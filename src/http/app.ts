@@ -36,7 +36,13 @@ export type RunOperation = (res: ServerResponse, reader?: Reader) => Promise<Out
 export function createApp(parts: AppParts): Express {
   const { contexts, operational, corsOrigins = [], docs, limitNetworks, mcp, onFault } = parts;
   const { handler = async () => ({ failure: { kind: 'notFound' } }) } = parts;
-  const run = createRun(handler);
+  const run: RunOperation = async (res, reader) => {
+    const context = contextOf(res);
+    const outcome = await handler(context, reader);
+    // Always answer a write: it has taken effect.
+    if ('failure' in outcome || !outcome.isRead) return outcome;
+    return context.admitAnswer(Buffer.byteLength(outcome.json)) ?? outcome;
+  };
   const app = express().disable('x-powered-by');
   const allowOrigins = createCors(corsOrigins);
   app.use(contexts, createRefusal(allowOrigins));
@@ -85,16 +91,6 @@ function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
     const failure = cause instanceof RequestFailed ? cause.failure : ({ kind: 'internal', cause } as const);
     if (isFault(failure)) onFault(failure, contextOf(res));
     respond(res, { failure });
-  };
-}
-
-function createRun(handler: Handler): RunOperation {
-  return async (res, reader) => {
-    const context = contextOf(res);
-    const outcome = await handler(context, reader);
-    // Always answer a write: it has taken effect.
-    if ('failure' in outcome || !outcome.isRead) return outcome;
-    return context.admitAnswer(Buffer.byteLength(outcome.json)) ?? outcome;
   };
 }
 
