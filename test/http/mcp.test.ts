@@ -29,6 +29,14 @@ const REPEATED = 'mcp-again';
 
 const LIST = { responses: withoutHeaders(document.paths['/alunos']?.get as OpenAPIV3.OperationObject) };
 const FIELDS = { type: 'object', additionalProperties: false };
+const TEXT = { type: 'string' };
+const READ_ONLY = { ...TEXT, readOnly: true };
+const COUNT_OR_NULL = { type: 'integer', nullable: true };
+/** As JSON Schema has it, with the bounds of what JavaScript holds. */
+const ASKED_COUNT_OR_NULL = {
+  type: ['integer', 'null'],
+  ...{ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
+};
 const TREE = { $ref: '#/components/schemas/Arvore' };
 const answering = (schema: object) => ({
   responses: { 200: { description: 'Done', content: { 'application/json': { schema } } } },
@@ -39,11 +47,7 @@ const OWN = {
   corpo: [
     '/corpo',
     'post',
-    jsonBody({
-      type: 'object',
-      required: ['id', 'nome'],
-      properties: { id: { type: 'string', readOnly: true }, nome: { type: 'string' } },
-    }),
+    jsonBody({ type: 'object', required: ['id', 'nome'], properties: { id: READ_ONLY, nome: TEXT } }),
   ],
   campos: ['/campos', 'post', jsonBody({ ...FIELDS, properties: { p_dados: { type: 'object' } } })],
   arvore: [
@@ -52,14 +56,8 @@ const OWN = {
     {
       ...LIST,
       ...jsonBody({
-        ...FIELDS,
-        required: ['p_id'],
-        properties: {
-          p_id: { type: 'string', readOnly: true },
-          p_nome: { type: 'string' },
-          p_idade: { type: 'integer', nullable: true },
-          p_arvore: TREE,
-        },
+        ...{ ...FIELDS, required: ['p_id'] },
+        properties: { p_id: READ_ONLY, p_nome: TEXT, p_idade: COUNT_OR_NULL, p_arvore: TREE },
       }),
     },
   ],
@@ -71,10 +69,10 @@ const OWN = {
     {
       ...LIST,
       parameters: [
-        { name: 'a', in: 'path', required: true, schema: { type: 'string' } },
+        { name: 'a', in: 'path', required: true, schema: TEXT },
         { name: 'b', in: 'query', schema: { type: 'boolean' } },
         { name: 'preço[até]', in: 'query', schema: { type: 'integer' } },
-        { name: 'x-c', in: 'header', schema: { type: 'string', nullable: true, 'x-note': 1 } },
+        { name: 'x-c', in: 'header', schema: { ...TEXT, nullable: true, 'x-note': 1 } },
       ],
     },
   ],
@@ -82,18 +80,8 @@ const OWN = {
 const ownPaths = Object.entries(OWN).map(
   ([operationId, [path, method, parts]]) => documentOf({ operationId, ...parts }, path, method).paths,
 );
-const schemas = {
-  Arvore: {
-    ...FIELDS,
-    properties: {
-      nome: { type: 'string' },
-      filho: TREE,
-      id: { type: 'string', readOnly: true },
-      senha: { type: 'string', writeOnly: true },
-      'x-nota': { type: 'integer', nullable: true, 'x-note': 1 },
-    },
-  },
-};
+const nodes = { nome: TEXT, filho: TREE, id: READ_ONLY, senha: { ...TEXT, writeOnly: true } };
+const schemas = { Arvore: { ...FIELDS, properties: { ...nodes, 'x-nota': { ...COUNT_OR_NULL, 'x-note': 1 } } } };
 const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
 const ownDocument = { ...document, components, paths: Object.assign({}, ...ownPaths) } as OpenAPIV3.Document;
 
@@ -217,27 +205,13 @@ describe('the tools', () => {
   test('have schemas without fields that only answers have, and with what JSON Schema knows', async () => {
     const { tools } = await (await connect({}, other)).listTools();
     const schemaOf = (id: string) => tools.find(({ name }) => name === id)?.inputSchema;
-    const nome = { type: 'string' };
+    const nome = TEXT;
     expect(schemaOf('corpo')?.properties?.body).toEqual({ type: 'object', required: ['nome'], properties: { nome } });
+    const senha = { ...TEXT, writeOnly: true };
+    const branch = { ...FIELDS, properties: { nome, filho: {}, senha, 'x-nota': ASKED_COUNT_OR_NULL } };
     expect(schemaOf('arvore')).toEqual({
-      type: 'object',
-      properties: {
-        p_nome: nome,
-        p_idade: { type: ['integer', 'null'], minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
-        p_arvore: {
-          ...FIELDS,
-          properties: {
-            ...{ nome, filho: {}, senha: { ...nome, writeOnly: true } },
-            'x-nota': {
-              type: ['integer', 'null'],
-              minimum: Number.MIN_SAFE_INTEGER,
-              maximum: Number.MAX_SAFE_INTEGER,
-            },
-          },
-        },
-      },
-      required: [],
-      additionalProperties: false,
+      ...{ ...FIELDS, required: [] },
+      properties: { p_nome: nome, p_idade: ASKED_COUNT_OR_NULL, p_arvore: branch },
     });
     expect(schemaOf('partes')).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
     expect(Object.keys(schemaOf('partes')?.properties ?? {})).toEqual(['a', 'b', 'preco_ate', 'x-c']);
@@ -247,10 +221,9 @@ describe('the tools', () => {
   test('have schemas of what they give, in which a value that is no object is the property result', async () => {
     const { tools } = await (await connect({}, other)).listTools();
     const schemaOf = (id: string) => tools.find(({ name }) => name === id)?.outputSchema;
-    const nome = { type: 'string' };
     expect(schemaOf('ramo')).toEqual({
       ...FIELDS,
-      properties: { nome, filho: {}, id: { ...nome, readOnly: true }, 'x-nota': { type: ['integer', 'null'] } },
+      properties: { nome: TEXT, filho: {}, id: READ_ONLY, 'x-nota': { type: ['integer', 'null'] } },
     });
     expect(schemaOf('numero')).toEqual({
       type: 'object',
