@@ -72,18 +72,22 @@ const CODES = `For scripts: npm run --silent admin -- … --json prints one JSON
 
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
-const YES = 'do not ask for the name, for scripts';
-const RESOURCES = 'academias, personais, alunos, …: a table with data of tenants';
-const RECORD = 'its id; or its e-mail, or the name of a gym';
-const TENANT = ['--tenant <ID>', 'the tenant, as in tenant list', readTenantId] as const;
-const LANG = [
-  '--lang <LANGUAGE>',
-  'the language: pt or en; by default as LC_ALL, LC_MESSAGES or LANG says',
-  readLanguage,
-] as const;
-const KEY_HELP = "the key's id or its prefix, as in key list";
+const TENANT_ID = ['the tenant, as in tenant list', readTenantId] as const;
+const TENANT = ['--tenant <ID>', ...TENANT_ID] as const;
+const TENANT_FILTER = ['--tenant <ID>', 'only the keys of this tenant', readTenantId] as const;
+const LANG_HELP = 'the language: pt or en; by default as LC_ALL, LC_MESSAGES or LANG says';
+const YES = ['--yes', 'do not ask for the name, for scripts'] as const;
 const readCount = readInteger(1, 999_999);
 const readCalls = readInteger(1, 999_999_999_999);
+
+/** The arguments that several commands have, with their parsers. One in brackets may be left out. */
+const ARGUMENTS: Readonly<Record<string, readonly [help: string, parse?: (text: string) => string]>> = {
+  ID: TENANT_ID,
+  KEY: ["the key's id or its prefix, as in key list"],
+  STUDENT: ["the student's id or e-mail"],
+  RESOURCE: ['academias, personais, alunos, …: a table with data of tenants'],
+  RECORD: ['its id; or its e-mail, or the name of a gym'],
+};
 
 function createProgram({ env, print, printError, note }: Surroundings): Command {
   const runOnStore: Run<StoreConfig> =
@@ -111,7 +115,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
     .exitOverride()
-    .option(...LANG)
+    .option('--lang <LANGUAGE>', LANG_HELP, readLanguage)
     .configureHelp({
       styleTitle: translate,
       styleDescriptionText: translate,
@@ -130,8 +134,6 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const key = program.command('key').description('issue, list, rotate, revoke and limit API keys, and their usage');
   addKeyCommands(key, run);
   addUsageCommands(tenant, key, run);
-  const student = program.command('student').description('show and erase what the store has of one student');
-  addStudentCommands(student, run);
   addRecordCommands(program, run);
   addDataCommands(program, run);
   addBackupCommands(program, runOnStore, run);
@@ -143,74 +145,38 @@ function addTenantCommands(tenant: Command, run: Run<Database>): void {
     .argument('<NAME>', 'its name', readName)
     .action(run(createTenant));
   add(tenant, 'list', 'list the tenants with their ids', '').action(run(listTenants));
-  add(tenant, 'delete', 'delete a tenant, its keys and all its data', 'ID')
-    .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
-    .option('--yes', YES)
+  add(tenant, 'delete <ID>', 'delete a tenant, its keys and all its data', 'ID')
+    .option(...YES)
     .action(run(deleteTenant));
 }
 
-function addStudentCommands(student: Command, run: Run<Database>): void {
-  const addOne = (name: string, description: string, example: string) =>
-    add(student, name, description, example)
-      .argument('<STUDENT>', "the student's id or e-mail")
-      .requiredOption(...TENANT);
-  addOne('data', 'print all data about a student as JSON', 'ana@minha.example --tenant ID').action(run(showStudent));
-  addOne('erase', 'delete all data about a student', 'ana@minha.example --tenant ID')
-    .option('--yes', YES)
-    .action(run(eraseStudent));
-}
-
 function addKeyCommands(key: Command, run: Run<Database>): void {
-  add(
-    key,
-    'issue',
-    'issue a key and show it once',
-    '--tenant ID --name Site',
-    '--tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d',
-  )
+  const all = '--tenant ID --name Site';
+  const some = '--tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d';
+  addOfTenant(key, 'issue', 'issue a key and show it once', all, some)
     // The verb of `tenant create`.
     .alias('create')
-    .requiredOption(...TENANT)
     .requiredOption('--name <NAME>', 'what the key is for', readName)
     .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
     .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
     .option('--environment <WORD>', 'a word at the beginning of the key', readEnvironment, 'live')
     .action(run(issueKey));
   add(key, 'list', 'list keys: everything except the key itself', '', '--tenant ID')
-    .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
+    .option(...TENANT_FILTER)
     .action(run(listKeys));
-  add(
-    key,
-    'rotate',
-    'issue a key that replaces another; both work for a while',
-    'wms_live_4fG7kQz1',
-    'wms_live_4fG7kQz1 --overlap 0s --expires 1y',
-  )
-    .argument('<KEY>', KEY_HELP)
-    .addOption(
-      new Option('--overlap <DURATION>', 'how long the old key still works: 24h, 30m, 0s')
-        .argParser(readDuration)
-        .default(readDuration('24h'), '24h'),
-    )
+  const overlap = new Option('--overlap <DURATION>', 'how long the old key still works: 24h, 30m, 0s');
+  add(key, 'rotate <KEY>', 'issue a key that replaces another; both work for a while', 'wms_live_4fG7kQz1 --overlap 1h')
+    .addOption(overlap.argParser(readDuration).default(readDuration('24h'), '24h'))
     .option('--expires <WHEN>', t`${translate(WHEN)}; by default like the old key`, readWhen)
     .action(run(rotateKey));
-  add(key, 'revoke', 'end a key, now and for good', 'wms_live_4fG7kQz1')
-    .argument('<KEY>', KEY_HELP)
-    .option('--yes', YES)
+  add(key, 'revoke <KEY>', 'end a key, now and for good', 'wms_live_4fG7kQz1')
+    .option(...YES)
     .action(run(revokeKey));
-  add(
-    key,
-    'permit',
-    'set the functions that a key may call',
-    'wms_live_4fG7kQz1 --permission listar_alunos criar_aluno',
-    'wms_live_4fG7kQz1 --all',
-  )
-    .argument('<KEY>', t`${translate(KEY_HELP)}; before the options`)
-    .addOption(
-      new Option('--permission <FUNCTION...>', 'a function that it may call, and no others')
-        .argParser(readPermission)
-        .conflicts('all'),
-    )
+  const permission = new Option('--permission <FUNCTION...>', 'a function that it may call, and no others');
+  add(key, 'permit <KEY>', 'set the functions that a key may call', 'wms_live_4fG7kQz1 --permission listar_alunos')
+    // An argument behind the functions would be one of them.
+    .usage('<KEY> [options]')
+    .addOption(permission.argParser(readPermission).conflicts('all'))
     .option('--all', 'it may call all functions')
     .hook('preAction', (command) => {
       const { permission, all } = command.opts();
@@ -220,99 +186,83 @@ function addKeyCommands(key: Command, run: Run<Database>): void {
 }
 
 function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): void {
-  const addUsage = (parent: Command, description: string, ...examples: string[]) =>
-    add(parent, 'usage', description, ...examples)
+  const addUsage = (parent: Command, usage: string, description: string, ...examples: string[]) =>
+    add(parent, usage, description, ...examples)
       .option('--days <NUMBER>', 'how many days, today included', readInteger(1, 9_999), 30)
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
-  addUsage(tenant, 'show the calls of tenants', 'ID --days 90 --csv', '')
-    .argument('[ID]', 'the tenant, as in tenant list; all by default', readTenantId)
-    .action(run(showTenantUsage));
-  addUsage(key, 'show the calls of keys', 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
-    .argument('[KEY]', t`${translate(KEY_HELP)}; all by default. It counts together with the keys that it replaced.`)
-    .option('--tenant <ID>', 'only the keys of this tenant', readTenantId)
+  addUsage(tenant, 'usage [ID]', 'show the calls of tenants', 'ID --days 90 --csv', '').action(run(showTenantUsage));
+  const ofKeys = 'show the calls of keys; one counts together with those that it replaced';
+  addUsage(key, 'usage [KEY]', ofKeys, 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
+    .option(...TENANT_FILTER)
     .action(run(showKeyUsage));
   const limits = ['perMinute', 'burst', 'perDay', 'perMonth'];
-  const addLimit = (parent: Command, description: string, ...examples: string[]) =>
-    add(parent, 'limit', description, ...examples)
+  const addLimit = (parent: Command, usage: string, description: string, ...examples: string[]) =>
+    add(parent, usage, description, ...examples)
       .option('--per-minute <NUMBER>', 'calls per minute', readCalls)
       .option('--burst <NUMBER>', 'how many of them may come at once; all by default', readCalls)
       .option('--per-day <NUMBER>', 'calls per day', readCalls)
       .option('--per-month <NUMBER>', 'calls per month', readCalls)
       .addOption(new Option('--none', 'no limit').conflicts(limits));
-  addLimit(tenant, 'set or show the limits of each key that has none of its own', 'ID --per-minute 600', 'ID --none')
-    .argument('<ID>', 'the tenant, as in tenant list', readTenantId)
-    .action(run(limitTenant));
-  addLimit(
-    key,
-    'set or show the limits of a key; those that are left out are lifted',
-    'wms_live_4fG7kQz1 --per-minute 600 --burst 100 --per-day 100000',
-    'wms_live_4fG7kQz1 --none',
-  )
-    .argument('<KEY>', KEY_HELP)
+  const ofOthers = 'set or show the limits of each key that has none of its own';
+  addLimit(tenant, 'limit <ID>', ofOthers, 'ID --per-minute 600', 'ID --none').action(run(limitTenant));
+  const ofKey = 'set or show the limits of a key; those that are left out are lifted';
+  addLimit(key, 'limit <KEY>', ofKey, 'wms_live_4fG7kQz1 --per-minute 600 --burst 100 --per-day 100000')
     .addOption(new Option('--default', 'the limits of its tenant').conflicts([...limits, 'none']))
     .action(run(limitKey));
 }
 
 function addRecordCommands(program: Command, run: Run<Database>): void {
-  const addOne = (name: string, description: string, ...examples: string[]) =>
-    add(program, name, description, ...examples)
-      .argument('<RESOURCE>', RESOURCES)
-      .requiredOption(...TENANT);
-  addOne('find', 'list the records that have a text, such as a part of a name', 'alunos prado --tenant ID')
+  const student = program.command('student').description('show and erase what the store has of one student');
+  const ana = 'ana@minha.example --tenant ID';
+  addOfTenant(student, 'data <STUDENT>', 'print all data about a student as JSON', ana).action(run(showStudent));
+  addOfTenant(student, 'erase <STUDENT>', 'delete all data about a student', ana)
+    .option(...YES)
+    .action(run(eraseStudent));
+  const find = 'list the records that have a text, such as a part of a name';
+  addOfTenant(program, 'find <RESOURCE>', find, 'alunos prado --tenant ID')
     .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
     .option('--limit <NUMBER>', 'list no more', readCount, 20)
     .action(run(findRecords));
-  addOne('show', 'show a record', 'alunos ana@minha.example --tenant ID')
-    .argument('<RECORD>', RECORD)
-    .action(run(showRecord));
-  addOne('history', 'show who changed a record, and when', 'alunos ana@minha.example --tenant ID')
-    .argument('<RECORD>', t`${translate(RECORD)}; of one that was deleted its id`)
-    .action(run(showHistory));
-  addOne(
-    'update',
-    'correct a record, and show what has changed',
-    "alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro",
-    'alunos ana@minha.example --tenant ID --set email=ana@nova.example telefone= ativo=sim',
-  )
-    .argument('<RECORD>', RECORD)
+  const addOne = (name: string, description: string, example: string) =>
+    addOfTenant(program, `${name} <RESOURCE> <RECORD>`, description, example);
+  const ofStudent = 'alunos ana@minha.example --tenant ID';
+  addOne('show', 'show a record', ofStudent).action(run(showRecord));
+  const history = 'show who changed a record, and when; one that was deleted by its id';
+  addOne('history', history, ofStudent).action(run(showHistory));
+  const correct = 'correct a record, and show what has changed';
+  addOne('update', correct, "alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro sexo=")
     .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
     .option('--allow-duplicates', 'take an e-mail or a name that another record has')
     .action(run(updateRecord));
-  addOne('deactivate', 'set ativo to false; update sets it to true again', 'personais bia@minha.example --tenant ID')
-    .argument('<RECORD>', RECORD)
-    .action(run(deactivateRecord));
+  const deactivate = 'set ativo to false; update sets it to true again';
+  addOne('deactivate', deactivate, 'personais bia@minha.example --tenant ID').action(run(deactivateRecord));
 }
 
 function addDataCommands(program: Command, run: Run<Database>): void {
-  const addOne = (name: string, description: string, ...examples: string[]) =>
-    add(program, name, description, ...examples).requiredOption(...TENANT);
-  addOne(
-    'import',
+  const skip = new Option('--skip-existing', 'leave out lines whose record exists');
+  const update = new Option('--update', 'correct the records that exist; an empty value leaves what is there');
+  addOfTenant(
+    program,
+    'import <RESOURCE>',
     'create a record from each line of a CSV file, or none if a line is bad',
     'alunos alunos.csv --tenant ID --dry-run',
     'alunos alunos.csv --tenant ID --encoding windows-1252',
     "alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
     'all export --tenant ID',
   )
-    .argument('<RESOURCE>', t`${translate(RESOURCES)}; or all`)
-    .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; with all, a folder of them')
+    .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; for RESOURCE all, a folder')
     .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
     .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
     .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is', readMapping)
     .option('--ignore-unknown', 'leave out the columns of the file that the table lacks')
     .option('--problems <FILE>', 'if a line is bad, write all lines to a new file, with what is wrong with each')
-    .addOption(
-      new Option('--skip-existing', 'leave out lines whose record exists').conflicts(['update', 'allowDuplicates']),
-    )
-    .addOption(
-      new Option('--update', 'correct the records that exist; an empty value leaves what is there').conflicts(
-        'allowDuplicates',
-      ),
-    )
+    .addOption(skip.conflicts(['update', 'allowDuplicates']))
+    .addOption(update.conflicts('allowDuplicates'))
     .option('--allow-duplicates', 'create another record where one exists')
     .action(run(importData));
-  addOne('export', "write a tenant's data to a folder of CSV files, which can be imported", 'export --tenant ID')
+  const exported = "write a tenant's data to a folder of CSV files, which can be imported";
+  addOfTenant(program, 'export', exported, 'export --tenant ID')
     .argument('<FOLDER>', 'where to write them; it is created')
     .action(run(exportData));
 }
@@ -320,26 +270,17 @@ function addDataCommands(program: Command, run: Run<Database>): void {
 function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabase: Run<Database>): void {
   // Loaded on demand: it imports the tar library, which slows down every start.
   const load = () => import('./backup.ts');
-  add(
-    program,
-    'backup',
-    'back up the embedded store, also while the gateway runs',
-    '/backup/wellness-2026-12-01.tar.gz',
-  )
+  const file = '/backup/wellness-2026-12-01.tar.gz';
+  add(program, 'backup', 'back up the embedded store, also while the gateway runs', file)
     .argument('<FILE>', 'where to write it; it replaces no file')
     .action(run(async (store, file) => (await load()).backUp(store, file)));
-  add(program, 'restore', 'restore a backup into the folder DATA_DIR', '/backup/wellness-2026-12-01.tar.gz')
+  add(program, 'restore', 'restore a backup into the folder DATA_DIR', file)
     .argument('<FILE>', 'a backup of this version or an earlier one')
     .option('--replace', 'replace the store that is there, for good')
-    .option('--yes', YES)
+    .option(...YES)
     .action(run(async (store, file, options) => (await load()).restore(store, file, options)));
-  add(
-    program,
-    'erasures',
-    'list who was erased, by ids alone, or erase them again after a restore',
-    '> /backup/erasures.csv',
-    '--repeat /backup/erasures.csv',
-  )
+  const erasures = 'list who was erased, by ids alone, or erase them again after a restore';
+  add(program, 'erasures', erasures, '> /backup/erasures.csv', '--repeat /backup/erasures.csv')
     .option('--repeat <FILE>', 'a list that this command printed')
     .action(runOnDatabase(listErasures));
   add(program, 'copy', 'copy an embedded store, keys included, to the configured one', '.data')
@@ -347,14 +288,24 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabas
     .action(run(copyStore));
 }
 
-/** Adds a command, with examples of its arguments. */
-function add(parent: Command, name: string, description: string, ...examples: string[]): Command {
-  const command = parent.command(name).description(description).option('--json', 'print one JSON value, for scripts');
-  const call = parent.parent ? `${CALL} ${parent.name()} ${name}` : `${CALL} ${name}`;
+/** Adds a command by its usage, with examples of its arguments. */
+function add(parent: Command, usage: string, description: string, ...examples: string[]): Command {
+  const command = parent.command(usage).description(description).option('--json', 'print one JSON value, for scripts');
+  for (const argument of command.registeredArguments) {
+    const [help = '', parse] = ARGUMENTS[argument.name()] ?? [];
+    argument.description = argument.required ? help : t`${translate(help)}; all by default`;
+    if (parse) argument.argParser(parse);
+  }
+  const call = [CALL, ...(parent.parent ? [parent.name()] : []), command.name()].join(' ');
   // Without --silent a redirected file would also get npm's own lines.
   const toCall = (example: string) => (example.startsWith('>') ? call.replace('run', 'run --silent') : call);
   const lines = examples.map((example) => `  ${toCall(example)} ${example}`.trimEnd());
   return command.addHelpText('after', `\n${lines.length > 1 ? t`Examples` : t`Example`}:\n${lines.join('\n')}`);
+}
+
+/** Adds a command for the data of one tenant. */
+function addOfTenant(...command: Parameters<typeof add>): Command {
+  return add(...command).requiredOption(...TENANT);
 }
 
 /** An option's help, with its default, and whether it is required, which Commander omits. */

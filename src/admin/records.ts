@@ -118,15 +118,7 @@ export async function updateRecord(db: Database, resource: string, name: string,
 }
 
 /** Sets `ativo` to false. */
-export async function deactivateRecord(
-  db: Database,
-  resource: string,
-  name: string,
-  options: Omit<UpdateOptions, 'set'>,
-) {
-  const table = await openTable(db, resource);
-  if (!hasColumn(table, 'ativo'))
-    throw new CommandError(t`${table.name} has no column ativo, which deactivate sets to false`);
+export function deactivateRecord(db: Database, resource: string, name: string, options: Omit<UpdateOptions, 'set'>) {
   return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
 }
 
