@@ -77,9 +77,8 @@ export async function importData(
   options: ImportOptions,
 ): Promise<Output> {
   const { dryRun, map, problems } = options;
-  if (resource === ALL && map) throw new InvalidArgumentError(t`Expected ${'--map'} with one file.`);
-  if ((resource === ALL || path === '-') && problems)
-    throw new InvalidArgumentError(t`Expected ${'--problems'} with one file.`);
+  const ofOne = map ? '--map' : problems && '--problems';
+  if (resource === ALL && ofOne) throw new InvalidArgumentError(t`Expected ${ofOne} with one file.`);
   // Later, a refusal would hide the bad lines.
   if (problems) toNewPath(problems);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];

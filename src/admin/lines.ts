@@ -49,7 +49,7 @@ type Candidate = {
   readonly line: Line;
   readonly label: string | undefined;
   readonly key: string;
-  /** The line has an id too: only a line without one may not be the same. */
+  /** Another column, or the command, says which record the line is of. */
   readonly isSecond: boolean;
 };
 
@@ -113,13 +113,14 @@ export function createWriter(
   }
 
   function toCandidates(line: Line): Candidate[] {
-    if (allowDuplicates || line.id !== undefined) return [];
+    if (allowDuplicates) return [];
     const own = labels.filter((name) => line.fields[name]);
     const others = names.filter((name) => name !== 'id');
     return [...new Set([own[0], own.find((name) => name !== 'id')])].flatMap((label, index) => {
-      if (!label && line.bad.length > 0) return [];
+      if (!label && (line.bad.length > 0 || line.id !== undefined)) return [];
       const texts = (label ? [label] : others).map((name) => line.fields[name]?.toLowerCase());
-      return { line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), isSecond: index > 0 };
+      const isSecond = index > 0 || line.id !== undefined;
+      return { line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), isSecond };
     });
   }
 
@@ -171,26 +172,19 @@ export function createWriter(
     }
   }
 
-  /**
-   * Refuses changes after which two records have an e-mail or name that they did not share before. `named` has the lines that were found
-   * by it.
-   */
-  async function refuseTaken(lines: readonly Line[], named: ReadonlySet<Line>): Promise<void> {
-    if (allowDuplicates || !knownBy || lines.every(({ id }) => id === undefined)) return;
-    const giving = lines.filter(({ bad, fields }) => bad.length === 0 && fields[knownBy]);
-    const textOf = ({ fields }: Line) => fields[knownBy] ?? '';
-    const asked = new Set(giving.filter((line) => !named.has(line)).map(textOf));
-    const owners = await findIds(db, tenant, [table, knownBy], [...asked]);
-    const ownersOf = (line: Line) => owners.get(textOf(line)) ?? [];
-    const keepsOwn = (line: Line) => line.id !== undefined && (named.has(line) || ownersOf(line).includes(line.id));
-    const changing = giving.filter((line) => !keepsOwn(line));
+  /** Refuses changes after which two records have an e-mail or name that they did not share before. `owners` has the ids of those. */
+  function refuseTaken(lines: readonly Line[], owners: ReadonlyMap<Line, readonly string[]>): void {
+    if (!knownBy || lines.every(({ id }) => id === undefined)) return;
+    const ownersOf = (line: Line) => owners.get(line) ?? [];
+    const giving = lines.filter((line) => line.bad.length === 0 && owners.has(line));
+    const changing = giving.filter((line) => line.id === undefined || !ownersOf(line).includes(line.id));
     /** The records that give theirs up. */
     const leaving = new Set(changing.map(({ id }) => id));
     /** By e-mail or name: the first line that gives it to a record. */
     const given = new Map<string, number>();
     for (const line of changing) {
       const ids = ownersOf(line).filter((id) => !leaving.has(id));
-      const key = textOf(line).toLowerCase();
+      const key = line.fields[knownBy]?.toLowerCase() ?? '';
       const first = given.get(key) ?? line.line;
       given.set(key, first);
       line.isTaken = ids.length > 0;
@@ -236,13 +230,12 @@ export function createWriter(
       await db.query(`select set_config('timezone', $1, true), set_config('datestyle', 'ISO, DMY', true)`, [timeZone]);
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
-      const firsts = candidates.filter(({ isSecond }) => !isSecond);
-      const found = await find(firsts);
+      const found = await find(candidates);
+      const idsOf = ({ key }: Candidate) => found.get(key) ?? [];
       const seen = new Map<string, Line>();
-      for (const candidate of candidates) {
-        decide(candidate, (!candidate.isSecond && found.get(candidate.key)) || [], seen);
-      }
-      await refuseTaken(lines, new Set(firsts.flatMap(({ line, label }) => (label === knownBy ? line : []))));
+      for (const candidate of candidates) decide(candidate, candidate.isSecond ? [] : idsOf(candidate), seen);
+      const named = candidates.filter(({ label }) => label !== undefined && label === knownBy);
+      refuseTaken(lines, new Map(named.map((candidate) => [candidate.line, idsOf(candidate)])));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       for (const batch of inBatches(lines)) {
         await send(batch.filter(({ bad, leftOut }) => bad.length === 0 && !leftOut));

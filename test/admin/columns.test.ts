@@ -113,27 +113,21 @@ test.each([
   expect(inZone(text, column('x'), 'America/Sao_Paulo')).toBe(text);
 });
 
-test.each([
-  ['9999-12-31T23:59:59', false],
-  ['9999-12-31T23:59:59-03:00', false],
-  ['9999-12-31T23:59:59Z', true],
-  ['9999-12-30T23:59:59', true],
-  ['0001-01-01T00:00:00+14:00', false],
-  ['0001-01-01T00:00:00Z', true],
-  ['0000-12-31T23:59:59Z', false],
-])('the time %s can be returned in UTC: %s', (text, isGood) => {
-  expect(checkValue(text, column('x', TIME)) === undefined).toBe(isGood);
-});
+const BAD_TIME = 'must be a time, as 2026-12-31T18:00:00Z';
+const BAD_LOCAL_TIME = 'must be a time without a zone, as 2026-12-31T18:00:00';
 
 test.each([
-  ['2024-05-01T09:30:00', true],
-  ['2024-05-01T09:30:00Z', false],
-  ['05/13/2024', false],
-])('the time without a zone %s is good: %s', (text, isGood) => {
-  expect(checkValue(text, column('x', 'timestamp without time zone')) === undefined).toBe(isGood);
-});
-
-test.each([
+  // The API returns times in UTC, with a year of four digits.
+  [TIME, '9999-12-31T23:59:59', BAD_TIME],
+  [TIME, '9999-12-31T23:59:59-03:00', BAD_TIME],
+  [TIME, '9999-12-31T23:59:59Z', undefined],
+  [TIME, '9999-12-30T23:59:59', undefined],
+  [TIME, '0001-01-01T00:00:00+14:00', BAD_TIME],
+  [TIME, '0001-01-01T00:00:00Z', undefined],
+  [TIME, '0000-12-31T23:59:59Z', BAD_TIME],
+  ['timestamp without time zone', '2024-05-01T09:30:00', undefined],
+  ['timestamp without time zone', '2024-05-01T09:30:00Z', BAD_LOCAL_TIME],
+  ['timestamp without time zone', '05/13/2024', BAD_LOCAL_TIME],
   ['numeric(8,2)', '10.239', 'must be multiple of 0.01'],
   ['text', '5,51199E+12', 'is a number that Excel has shortened: format its column as text'],
   ['numeric(8,2)', '10.2300', undefined],
@@ -143,9 +137,6 @@ test.each([
   ['json', '{"a": 1}', undefined],
   ['json', '{', 'must be JSON'],
   ['numeric', '99.9,00', 'must be a number, as 1234.56 or 1.234,56'],
-  ['numeric', '1,2.3', 'must be a number, as 1234.56 or 1.234,56'],
-  ['numeric', '1234.567,8', 'must be a number, as 1234.56 or 1.234,56'],
-  ['numeric', '1,2,3', 'must be a number, as 1234.56 or 1.234,56'],
   ['integer', '1.23,456', 'must be an integer'],
   ['smallint', '-32768', undefined],
   ['smallint', '32768', 'must be from -32768 to 32767'],
@@ -227,7 +218,6 @@ test('every bad line is reported, with the value, by the title of its column', a
     `G\0;${'g'.repeat(80)};;;;;;;`,
   ].join('\n');
   const BAD_DATE = 'must be a date that exists, as YYYY-MM-DD or DD/MM/YYYY';
-  const BAD_TIME = 'must be a time, as 2026-12-31T18:00:00Z';
   const BAD_EMAIL = 'must match format "email"';
   expect(await importing(content)).toEqual(
     refused(

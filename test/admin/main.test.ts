@@ -140,9 +140,8 @@ describe('key list', () => {
 
   test('says how to issue the first one, and gives scripts an empty list', async () => {
     const { id } = await json(['tenant', 'create', 'Vazia']);
-    expect(await printed('key', 'list', '--tenant', id)).toBe(
-      `There are no keys yet: npm run admin -- key issue --tenant ${id} --name NAME\n`,
-    );
+    const none = `There are no keys yet: npm run admin -- key issue --tenant ${id} --name NAME\n`;
+    expect(await printed('key', 'list', '--tenant', id)).toBe(none);
     expect(await json(['key', 'list', '--tenant', id])).toEqual([]);
   });
 });
@@ -169,22 +168,17 @@ test('key rotate gives a key like the old one, which works for a day or as long 
   });
 });
 
-test('key revoke ends a key by its prefix, and may be said twice', async () => {
-  const { id, prefix } = await issue();
-  expect(await printed('key', 'revoke', prefix, '--yes')).toBe(
-    `Key ${prefix} is revoked: requests with it are refused.\n`,
-  );
-  expect(await json(['key', 'revoke', id])).toEqual({ id, prefix, state: 'revoked' });
-  expect(await listed(id)).toMatchObject({ state: 'revoked' });
-});
-
-test('key permit limits a key to functions, and frees it again', async () => {
+test('key permit limits a key to functions, and frees it again; key revoke ends it, and may be said twice', async () => {
   const { prefix, id } = await issue();
   const args = ['key', 'permit', prefix, '--permission', 'listar_treinos'];
   expect(await printed(...args)).toBe(`Key ${prefix} may call listar_treinos.\n`);
   expect(await listed(id)).toMatchObject({ permissions: ['listar_treinos'] });
   expect(await json(['key', 'permit', id, '--all'])).toEqual({ id, prefix, permissions: null });
-  expect(await listed(id)).toMatchObject({ permissions: null });
+  expect(await listed(id)).toMatchObject({ permissions: null, state: 'active' });
+  const revoked = `Key ${prefix} is revoked: requests with it are refused.\n`;
+  expect(await printed('key', 'revoke', prefix, '--yes')).toBe(revoked);
+  expect(await json(['key', 'revoke', id])).toEqual({ id, prefix, state: 'revoked' });
+  expect(await listed(id)).toMatchObject({ state: 'revoked' });
 });
 
 test('KEY that there is not is refused without saying it again, and the key itself with its prefix alone', async () => {
