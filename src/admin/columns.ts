@@ -214,7 +214,7 @@ function findRounding(value: string, type: string): Message | undefined {
   return describeKeyword('multipleOf', { multipleOf }, `must be multiple of ${multipleOf}`);
 }
 
-/** Postgres would not name the column. */
+/** Postgres would not name the range. */
 function findOverflow(value: string, type: string): Message | undefined {
   const [, digits = '0', scale = '0'] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   const [whole] = /^-?\d+(?=$|\.)/.exec(value) ?? [];

@@ -83,15 +83,12 @@ export async function importData(
   if (problems) toNewPath(problems);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
-  const targets = sources.map((source) => ({ source, target: findTable(tables, source.table) }));
+  const targets = sources.map((source) => ({ source, table: findTable(tables, source.table) }));
+  targets.sort((one, other) => tables.indexOf(one.table) - tables.indexOf(other.table));
   const imported: Imported[] = [];
   await inTransaction(db, async () => {
     await db.query('savepoint before_import');
-    for (const table of tables) {
-      for (const { source } of targets.filter(({ target }) => target === table)) {
-        imported.push(await importSource(db, table, source, options));
-      }
-    }
+    for (const { source, table } of targets) imported.push(await importSource(db, table, source, options));
     if (dryRun) await db.query('rollback to savepoint before_import');
   });
   return toOutput(imported, options);

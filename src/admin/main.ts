@@ -77,7 +77,6 @@ const TENANT = ['--tenant <ID>', ...TENANT_ID] as const;
 const TENANT_FILTER = ['--tenant <ID>', 'only the keys of this tenant', readTenantId] as const;
 const LANG_HELP = 'the language: pt or en; by default as LC_ALL, LC_MESSAGES or LANG says';
 const YES = ['--yes', 'do not ask for the name, for scripts'] as const;
-const readCount = readInteger(1, 999_999);
 const readCalls = readInteger(1, 999_999_999_999);
 
 /** The arguments that several commands have, with their parsers. One in brackets may be left out. */
@@ -221,7 +220,7 @@ function addRecordCommands(program: Command, run: Run<Database>): void {
   const find = 'list the records that have a text, such as a part of a name';
   addOfTenant(program, 'find <RESOURCE>', find, 'alunos prado --tenant ID')
     .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
-    .option('--limit <NUMBER>', 'list no more', readCount, 20)
+    .option('--limit <NUMBER>', 'list no more', readInteger(1, 999_999), 20)
     .action(run(findRecords));
   const addOne = (name: string, description: string, example: string) =>
     addOfTenant(program, `${name} <RESOURCE> <RECORD>`, description, example);
