@@ -5,9 +5,8 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { readApiRoot } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type DocumentOperation, listSources } from '../../src/openapi/operations.ts';
-import { normalizeTemplate, readTemplate } from '../../src/openapi/path.ts';
 import { itemsOf, type Schema } from '../../src/openapi/schema.ts';
-import { readStyle } from '../../src/openapi/styles.ts';
+import { normalizeTemplate, readStyle, readTemplate } from '../../src/openapi/url.ts';
 import { below, createComparison, type Difference, namesOf, type Use } from './schemas.ts';
 
 /** A difference between two documents, as a line of the report. */

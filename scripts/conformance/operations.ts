@@ -6,14 +6,13 @@ import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts'
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Operation as Compiled, declares } from '../../src/openapi/operations.ts';
-import { normalizePath } from '../../src/openapi/path.ts';
 import {
   allowsOnlyObjects,
   isResponseOnly,
   type Schema as ModelSchema,
   readProperties,
 } from '../../src/openapi/schema.ts';
-import type { Styled } from '../../src/openapi/styles.ts';
+import { normalizePath, type Styled } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;

@@ -1,7 +1,6 @@
 // Builds requests from values, and writes them as curl commands.
 
-import { writePath } from '../../src/openapi/path.ts';
-import { writeValue } from '../../src/openapi/styles.ts';
+import { writePath, writeValue } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 import type { Input, Operation } from './operations.ts';
 import { findUnused, pickValid } from './values.ts';

@@ -2,7 +2,7 @@
 
 import fc from 'fast-check';
 import { readProperties } from '../../src/openapi/schema.ts';
-import { readStyle } from '../../src/openapi/styles.ts';
+import { readStyle } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 import { Unknown } from './check.ts';
 import { describe, type Input, type Schema } from './operations.ts';

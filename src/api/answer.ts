@@ -1,9 +1,8 @@
 // Converts the rows of a call to the answer of its operation. Runs in browsers too, in the client's handlers for msw.
 
 import type { Input, Operation } from '../openapi/operations.ts';
-import { EXPRESSIONS, fillTemplate } from '../openapi/path.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
-import { writeItems } from '../openapi/styles.ts';
+import { EXPRESSIONS, fillTemplate, writeItems } from '../openapi/url.ts';
 import type { Json, JsonObject, Rows } from '../store/store.ts';
 import { type ApiRequest, findStringEnd } from './request.ts';
 

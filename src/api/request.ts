@@ -4,9 +4,8 @@
 import { type Fault, type Message, RequestFailed } from '../errors.ts';
 import type { Admission } from '../limits/account.ts';
 import type { Body, Input, Operation } from '../openapi/operations.ts';
-import { normalizePath } from '../openapi/path.ts';
-import type { Match } from '../openapi/router.ts';
 import type { Scalar } from '../openapi/schema.ts';
+import { type Match, normalizePath } from '../openapi/url.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { RequestRecord, Span } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';

@@ -10,10 +10,10 @@ import { formats } from './formats.ts';
 import { describeMistakes, readMistakes } from './mistakes.ts';
 import { type DocumentOperation, type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
-import { createMatch, type Match } from './router.ts';
 import type { Schema } from './schema.ts';
 import { ENDLESS, findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
+import { createMatch, type Match } from './url.ts';
 import { writeSchemas } from './written-schemas.ts';
 
 /** The id of the schemas that several operations use. */

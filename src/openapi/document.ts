@@ -7,8 +7,8 @@ import { isCollection, isMap, isNode, isScalar, isSeq, LineCounter, parseDocumen
 import { OperatorError } from '../errors.ts';
 import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
-import { normalizePath } from './path.ts';
 import { MAX_REFERENCES, type Place, readReference, splitReference } from './pointer.ts';
+import { normalizePath } from './url.ts';
 
 /** A mistake in a document: its text, its place if known, and its kind in mistakes.ts. */
 export type Mistake = { readonly text: string; readonly place?: Place; readonly what?: Refused };

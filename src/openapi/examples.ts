@@ -3,9 +3,8 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
 import { type DocumentOperation, listSources } from './operations.ts';
-import { METHODS, writePath } from './path.ts';
 import { follow } from './pointer.ts';
-import { writeValue } from './styles.ts';
+import { METHODS, writePath, writeValue } from './url.ts';
 
 /** The request of an example. */
 export type ExampleRequest = {

@@ -1,8 +1,8 @@
 // Everything that a document can be refused for, and its mistakes: one line for each, with the place.
 
 import type { Mistake } from './document.ts';
-import { ALL_METHODS } from './path.ts';
 import { enter, find, type Place, readPointer, toPointer } from './pointer.ts';
+import { ALL_METHODS } from './url.ts';
 
 /** The maximum length of a name in Postgres. */
 export const MAX_NAME = 63;

@@ -6,7 +6,6 @@ import { type Mistake, readApiRoot } from './document.ts';
 import { createFindDoubling } from './doubling.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
-import { EXPRESSIONS, isPossible, METHODS, normalizeTemplate, OWN_PATHS, readTemplate } from './path.ts';
 import { follow, type Place } from './pointer.ts';
 import {
   allowsOnlyObjects,
@@ -27,7 +26,16 @@ import {
   typesOf,
 } from './schema.ts';
 import { resolve } from './structure.ts';
-import { readStyle, type Separator } from './styles.ts';
+import {
+  EXPRESSIONS,
+  isPossible,
+  METHODS,
+  normalizeTemplate,
+  OWN_PATHS,
+  readStyle,
+  readTemplate,
+  type Separator,
+} from './url.ts';
 
 /** A parameter of a request and the function argument that it becomes. */
 export type Input = {

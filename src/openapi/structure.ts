@@ -1,7 +1,7 @@
 // The structure of a document: which of its parts can be references, which are schemas, and which are data.
 
-import { ALL_METHODS } from './path.ts';
 import { follow, isReference, type Place } from './pointer.ts';
+import { ALL_METHODS } from './url.ts';
 
 /** The kinds of objects that may be references, or contain some. */
 export type Kind =

@@ -12,7 +12,7 @@ import { readSeparators } from '../../scripts/client-types.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
 import { compile } from '../../src/openapi/compile.ts';
-import { SEPARATORS } from '../../src/openapi/styles.ts';
+import { SEPARATORS } from '../../src/openapi/url.ts';
 import { document as own } from '../helpers/api.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';

@@ -3,7 +3,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { inject } from 'vitest';
 import { compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { readAnswerSchema } from '../../src/openapi/operations.ts';
-import { normalizePath } from '../../src/openapi/path.ts';
+import { normalizePath } from '../../src/openapi/url.ts';
 import { compileOnce } from './gateway.ts';
 
 const { source, match } = await compileOnce();

@@ -6,7 +6,7 @@ import { messages } from '../../src/api/messages.ts';
 import { receive } from '../../src/api/validate.ts';
 import type { Failure } from '../../src/errors.ts';
 import { compile } from '../../src/openapi/compile.ts';
-import { OWN_PATHS } from '../../src/openapi/path.ts';
+import { OWN_PATHS } from '../../src/openapi/url.ts';
 import type { Call } from '../../src/store/store.ts';
 import { document, documentOf, jsonBody } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
