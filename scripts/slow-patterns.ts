@@ -16,12 +16,10 @@ type Context = {
 function findSlowness(pattern: string): string | undefined {
   const found = tryToAnalyse(pattern);
   const doubling = [...found, ...tryToAnalyse(toEndless(pattern))].find(({ exponential }) => exponential);
-  const [first = doubling] = found;
-  if (!first) return undefined;
-  const example = JSON.stringify((doubling ?? first).character.pick);
-  return doubling
-    ? `the time doubles with each ${example}: let no part that repeats have a part that repeats`
-    : `many ${example} take more than linear time: let no two parts that repeat match the same text`;
+  const slow = doubling ?? found[0];
+  const example = JSON.stringify(slow?.character.pick);
+  if (doubling) return `the time doubles with each ${example}: let no part that repeats have a part that repeats`;
+  return slow && `many ${example} take more than linear time: let no two parts that repeat match the same text`;
 }
 
 /** The fewest repetitions of a group within which doubling takes noticeable time. */
@@ -44,20 +42,13 @@ function tryToAnalyse(pattern: string) {
   }
 }
 
-export default () => ({
-  id: 'patterns',
-  rules: {
-    oas3: {
-      slow: () => ({
-        Schema({ pattern, patternProperties = {} }: Schema, { report, location }: Context) {
-          const check = (text: string, keyword: string) => {
-            const slowness = findSlowness(text);
-            if (slowness) report({ message: `pattern ${text}: ${slowness}`, location: location.child(keyword) });
-          };
-          if (typeof pattern === 'string') check(pattern, 'pattern');
-          for (const name of Object.keys(patternProperties)) check(name, 'patternProperties');
-        },
-      }),
-    },
-  },
-});
+function checkSchema({ pattern, patternProperties = {} }: Schema, { report, location }: Context): void {
+  const check = (text: string, keyword: string) => {
+    const slowness = findSlowness(text);
+    if (slowness) report({ message: `pattern ${text}: ${slowness}`, location: location.child(keyword) });
+  };
+  if (typeof pattern === 'string') check(pattern, 'pattern');
+  for (const name of Object.keys(patternProperties)) check(name, 'patternProperties');
+}
+
+export default () => ({ id: 'patterns', rules: { oas3: { slow: () => ({ Schema: checkSchema }) } } });

@@ -127,11 +127,8 @@ type SchemaError = {
   /** The name that an error of `propertyNames` is about. */
   readonly propertyName?: string;
   readonly params: {
-    readonly additionalProperty?: string;
-    readonly unevaluatedProperty?: string;
-    readonly propertyName?: string;
-    readonly allowedValues?: readonly unknown[];
-  };
+    readonly [name in 'additionalProperty' | 'unevaluatedProperty' | 'propertyName']?: string;
+  } & { readonly allowedValues?: readonly unknown[] };
 };
 
 /** The messages for keywords whose own say too little. */
@@ -174,20 +171,15 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
     const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
     // Before the JSON Schema of OpenAPI 3.1, this was a list of schemas.
     const isList = instancePath.endsWith('/items') && message === 'must be object,boolean';
-    const text =
-      unknown === undefined
-        ? message + allowed + (isList ? ': give a list of schemas to prefixItems' : '')
-        : `has ${unknown}, which OpenAPI does not define: ${adviseOn(unknown, place)}`;
-    if (unknown?.startsWith('/')) {
-      return toMistake(
-        'a path outside of `paths`',
-        [...place, unknown],
-        unknown,
-        String(place.at(-1) ?? 'the top level'),
-      );
-    }
     const within = toPointer(splitPlace(place).rest).slice('#/'.length);
-    return { what, text: `${within} ${text}`.trim(), place: unknown === undefined ? place : [...place, unknown] };
+    if (unknown === undefined) {
+      const remedy = isList ? ': give a list of schemas to prefixItems' : '';
+      return { what, text: `${within} ${message}${allowed}${remedy}`.trim(), place };
+    }
+    const parent = String(place.at(-1) ?? 'the top level');
+    if (unknown.startsWith('/')) return toMistake('a path outside of `paths`', [...place, unknown], unknown, parent);
+    const text = `${within} has ${unknown}, which OpenAPI does not define: ${adviseOn(unknown, place)}`;
+    return { what, text: text.trim(), place: [...place, unknown] };
   });
 }
 

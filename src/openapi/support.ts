@@ -46,6 +46,7 @@ const BOUNDS: readonly (readonly [string, string])[] = [
 ];
 /** JavaScript takes a property of this name for the prototype of its object. */
 const PROTOTYPE = '__proto__';
+const hasPrototype = (properties: unknown) => Object.hasOwn(Object(properties), PROTOTYPE);
 const PLACES = ['query', 'path', 'header'];
 
 const isText = (value: unknown) => typeof value === 'string';
@@ -79,21 +80,13 @@ const RULES: readonly Rule[] = [
     '`head`, `options`, `trace`',
     (node) => Object.entries(NOT_SERVED).flatMap(([method, why]) => (method in node ? [[method, method, why]] : [])),
   ],
-  ['pathItem', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
-  ['operation', 'servers of a path or an operation', ({ servers }) => (isFilled(servers) ? [['servers']] : [])],
-  ['operation', 'callbacks', ({ callbacks }) => (isFilled(callbacks) ? [['callbacks']] : [])],
+  ['pathItem', 'servers of a path or an operation', (node) => findFilled(node, 'servers')],
+  ['operation', 'servers of a path or an operation', (node) => findFilled(node, 'servers')],
+  ['operation', 'callbacks', (node) => findFilled(node, 'callbacks')],
   ['parameter', 'a cookie, or a parameter in another place', findOtherPlace],
   ['parameter', 'the name `__proto__`', ({ name }) => (name === PROTOTYPE ? [['name']] : [])],
-  [
-    'schema',
-    'the name `__proto__`',
-    ({ properties }) => (Object.hasOwn(Object(properties), PROTOTYPE) ? [['properties']] : []),
-  ],
-  [
-    'schema',
-    '`$id`, `$anchor`, `$dynamicRef`',
-    (node) => REFERENCES.filter((name) => name in node).map((name) => [name, name]),
-  ],
+  ['schema', 'the name `__proto__`', ({ properties }) => (hasPrototype(properties) ? [['properties']] : [])],
+  ['schema', '`$id`, `$anchor`, `$dynamicRef`', (node) => toFaults(REFERENCES.filter((name) => name in node))],
   ['schema', 'keywords beside `$ref` in 3.0', (node, isVersion30) => (isVersion30 ? findBeside(node) : [])],
   ['schema', '`nullable` in 3.1', (node, isVersion30) => (!isVersion30 && 'nullable' in node ? [['nullable']] : [])],
   ['schema', 'a keyword that is none', (node, isVersion30) => (isVersion30 ? [] : findKeywords(node))],
@@ -109,10 +102,8 @@ const RULES: readonly Rule[] = [
       kind,
       'an extension of another form',
       (node) => {
-        const wrong = Object.keys(node).filter(
-          (name) => names.includes(name) && node[name] !== undefined && !isValid(node[name]),
-        );
-        return wrong.map((name) => [name, name, form]);
+        const wrong = names.filter((name) => node[name] !== undefined && !isValid(node[name]));
+        return toFaults(wrong, form);
       },
     ],
   ),
@@ -195,8 +186,14 @@ function readMapping({ discriminator }: Node): readonly string[] {
   return Object.values(Object(mapping)).filter((target) => typeof target === 'string');
 }
 
-function isFilled(value: unknown): boolean {
-  return typeof value === 'object' && value !== null && Object.keys(value).length > 0;
+/** The faults of properties whose messages begin with their names. */
+function toFaults(names: readonly string[], ...texts: string[]): Fault[] {
+  return names.map((name) => [name, name, ...texts]);
+}
+
+function findFilled(node: Node, name: string): Fault[] {
+  const value = node[name];
+  return typeof value === 'object' && Object.keys(value ?? {}).length > 0 ? [[name]] : [];
 }
 
 /** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
@@ -253,8 +250,7 @@ function findMisspelt(node: Node, names: readonly string[]): Fault[] {
 /** OpenAPI 3.1 allows any keyword in a schema, so a misspelt one would be ignored. */
 function findKeywords(node: Node): Fault[] {
   const known = [...KEYWORDS, 'nullable'];
-  const unknown = Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-'));
-  return unknown.map((name) => [name, name]);
+  return toFaults(Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-')));
 }
 
 /** Finds what the schema of the specification does not: that of OpenAPI 3.1 takes any discriminator. */
@@ -298,27 +294,27 @@ function findPatterns({ pattern, patternProperties }: Node): Fault[] {
 /** Finds values of an enum that are never valid: YAML reads 1.0 and true without quotes as no string. */
 function findOtherTypes(node: Node): Fault[] {
   const { type, enum: values } = node;
-  const isOther = (value: unknown) => type !== undefined && !readTypes(node).includes(typeOf(value));
-  const others = Array.isArray(values) ? values.filter(isOther) : [];
+  const others = Array.isArray(values) ? values.filter((value) => isOfOtherType(node, value)) : [];
+  if (others.length === 0) return [];
   const types = [type].flat();
-  const isQuotable = types.includes('string') && !others.includes(null);
-  const texts = others.map((value) => JSON.stringify(value)).join(', ');
-  return others.length > 0
-    ? [['enum', types.join(' or '), texts, isQuotable ? 'put them in quotes' : 'correct them']]
-    : [];
+  const remedy = types.includes('string') && !others.includes(null) ? 'put them in quotes' : 'correct them';
+  return [['enum', types.join(' or '), others.map((value) => JSON.stringify(value)).join(', '), remedy]];
+}
+
+function isOfOtherType(node: Node, value: unknown): boolean {
+  return node.type !== undefined && !readTypes(node).includes(typeOf(value));
 }
 
 /** Finds two keywords that no value meets, as far as one schema shows it. */
 function findContradictions(node: Node): Fault[] {
-  const { type, const: only, required, properties, patternProperties, additionalProperties } = node;
+  const { const: only, required, properties, patternProperties, additionalProperties } = node;
   const isReversed = (least: unknown, most: unknown, isExclusive: boolean) =>
     typeof least === 'number' && typeof most === 'number' && (least > most || (isExclusive && least === most));
-  const isOfOtherType = (value: unknown) => type !== undefined && !readTypes(node).includes(typeOf(value));
   const isRefused = (name: unknown) => !Object.hasOwn(Object(properties), String(name));
   const isClosed = additionalProperties === false && patternProperties === undefined;
   const found = [
     ...BOUNDS.filter(([least, most]) => isReversed(node[least], node[most], /exclusive/.test(least + most))),
-    ...('const' in node && isOfOtherType(only) ? [['const', 'type']] : []),
+    ...('const' in node && isOfOtherType(node, only) ? [['const', 'type']] : []),
     ...(isClosed && Array.isArray(required) && required.some(isRefused) ? [['required', 'properties']] : []),
   ];
   return found.map(([name = '', other = '']) => [name, name, other]);
@@ -329,5 +325,6 @@ function findHugeBounds(node: Node): Fault[] {
   if (![node.type].flat().includes('integer')) return [];
   const names = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
   const isHuge = (bound: unknown) => typeof bound === 'number' && (bound < EXACT[0] || bound > EXACT[1]);
-  return names.filter((name) => isHuge(node[name])).map((name) => [name, name, String(EXACT[1])]);
+  const huge = names.filter((name) => isHuge(node[name]));
+  return toFaults(huge, String(EXACT[1]));
 }
