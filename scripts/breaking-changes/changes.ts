@@ -33,7 +33,7 @@ type Parts = ReadonlyMap<string, Part>;
 export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Document): Change[] {
   const [root, ownRoot] = [readApiRoot(before), readApiRoot(after)];
   // A part of the URL may move from the server to the paths, or back.
-  const isBelow = listSources(after).every((readSource) => `${ownRoot}${readSource().path}`.startsWith(`${root}/`));
+  const isBelow = listSources(after).every(({ path }) => `${ownRoot}${path}`.startsWith(`${root}/`));
   const later = readParts(after, (path) => (isBelow ? `${ownRoot}${path}`.slice(root.length) : path));
   const moved: Difference = { path: ['0', 'url'], effect: 'breaking', before: root || '/', after: ownRoot || '/' };
   const changes = [...(isBelow ? [] : [toChange('servers', moved)]), ...compareParts(readParts(before), later)];
@@ -41,7 +41,7 @@ export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Documen
 }
 
 function readParts(document: OpenAPIV3.Document, toRoute = (path: string) => path): Parts {
-  const sources = listSources(document).map((readSource) => readSource());
+  const sources = listSources(document).map(({ read }) => read());
   return new Map(sources.flatMap((source) => [...readOperation(document, source, toRoute(source.path))]));
 }
 

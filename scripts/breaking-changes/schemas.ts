@@ -4,9 +4,8 @@ import { isDeepStrictEqual } from 'node:util';
 import {
   EXACT,
   isAnnotation,
+  isHidden,
   isNullable,
-  isRequestOnly,
-  isResponseOnly,
   MAX_NESTING,
   readProperties,
   readTypes,
@@ -220,11 +219,6 @@ function mergeAll(schema: Schema, nesting = 0): Schema {
     if (!isMerged && !isDeepStrictEqual(merged[name], value)) others.push({ [name]: value });
   }
   return others.length > 0 ? { ...merged, allOf: others } : merged;
-}
-
-/** Whether a property is never there. */
-function isHidden(schema: Schema): boolean {
-  return isResponseOnly(schema) || isRequestOnly(schema);
 }
 
 function isRequired(name: string, { required = [] }: Node): boolean {

@@ -6,12 +6,7 @@ import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts'
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type Operation as Compiled, declares } from '../../src/openapi/operations.ts';
-import {
-  allowsOnlyObjects,
-  isResponseOnly,
-  type Schema as ModelSchema,
-  readProperties,
-} from '../../src/openapi/schema.ts';
+import { allowsOnlyObjects, isHidden, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
 import { normalizePath, type Styled } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 
@@ -128,7 +123,7 @@ function readFields({ isRequired, schema: whole }: NonNullable<Compiled['body']>
     readParameter({ name, in: 'body', required: isRequired && required, schema: schema as Schema });
   if (!allowsOnlyObjects(whole)) return [{ ...readField('body', true, whole), isWhole: true }];
   const { properties, required } = readProperties(whole);
-  const sent = Object.entries(properties).filter(([, schema]) => !isResponseOnly(schema));
+  const sent = Object.entries(properties).filter(([, schema]) => !isHidden(schema));
   return sent.map(([name, schema]) => readField(name, required.includes(name), schema));
 }
 

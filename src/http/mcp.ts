@@ -19,7 +19,7 @@ import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DocumentError } from '../openapi/document.ts';
 import { type Operation, readAnswerSchema } from '../openapi/operations.ts';
-import { allowsOnlyObjects, isNullable, isRequestOnly, isResponseOnly, type Schema } from '../openapi/schema.ts';
+import { allowsOnlyObjects, isHidden, isNullable, type Schema } from '../openapi/schema.ts';
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { Endpoints, RunOperation } from './app.ts';
@@ -168,7 +168,7 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
     return { ...parameter, name: input ? toToolArgument(input) : parameter.name };
   });
   const { properties = {}, required = [] } = readBodySchema(body);
-  const fields = Object.entries(properties).filter(([, schema]) => !isResponseOnly(schema));
+  const fields = Object.entries(properties).filter(([, schema]) => !isHidden(schema));
   const schemas = [
     ...parameters.map(
       ({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }] as const,
@@ -231,7 +231,7 @@ function toJsonSchema(schema: unknown, all: readonly Operation[], around: readon
   if (typeof schema !== 'object' || schema === null) return schema;
   if (around.includes(schema)) return {};
   const { properties, ...others } = schema as Schema;
-  const shown = Object.entries(properties ?? {}).filter(([, part]) => !isResponseOnly(part) && !isRequestOnly(part));
+  const shown = Object.entries(properties ?? {}).filter(([, part]) => !isHidden(part));
   const own = properties ? { ...others, properties: Object.fromEntries(shown) } : others;
   const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) =>
     toJsonSchema(part, all, [...around, schema]),

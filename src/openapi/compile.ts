@@ -8,7 +8,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { DocumentError, type Locate, type Mistake, openDocument, readApiRoot } from './document.ts';
 import { formats } from './formats.ts';
 import { describeMistakes, readMistakes } from './mistakes.ts';
-import { type DocumentOperation, type Operation, readOperations } from './operations.ts';
+import { type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import type { Schema } from './schema.ts';
 import { ENDLESS, findUnsupported, type ValidateSchema } from './support.ts';
@@ -100,48 +100,40 @@ function createValidators(
   const validator = new OpenAPIValidator({ definition, lazyCompileValidators: true, customizeAjv: () => ajv });
   const validators = new Map<string, readonly ValidateFunction[]>();
   const mistakes: Mistake[] = [];
-  for (const source of sources) {
-    const { operationId = '', path, method } = source;
+  for (const [index, { id, source }] of [...operations.values()].entries()) {
     try {
-      validators.set(operationId, validator.buildRequestValidatorsForOperation(source as never) ?? []);
+      validators.set(id, validator.buildRequestValidatorsForOperation(sources[index] as never) ?? []);
     } catch (error) {
-      mistakes.push({ text: (error as Error).message, place: ['paths', path, method] });
+      mistakes.push({ text: (error as Error).message, place: ['paths', source.path, source.method] });
     }
   }
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(definition, mistakes));
   return validators;
 }
 
-/** Rewrites the schemas of requests for Ajv. A schema that several operations use is compiled once. */
-function writeRequests(operations: readonly Operation[], ajv: Ajv): DocumentOperation[] {
-  const parametersOf = ({ source }: Operation) => (source.parameters ?? []) as { readonly schema?: Schema }[];
-  const roots = operations.flatMap((operation) => [
-    ...parametersOf(operation).map(({ schema = {} }) => schema),
-    ...(operation.body ? [operation.body.schema] : []),
+/**
+ * Rewrites the schemas of requests for Ajv. A schema that several operations use is compiled once. Throws DocumentError if the
+ * recursion would exceed the stack.
+ */
+function writeRequests(operations: readonly Operation[], ajv: Ajv): object[] {
+  const roots = operations.flatMap(({ source, body }) => [
+    ...source.parameters.flatMap(({ schema }) => schema ?? []),
+    ...(body ? [body.schema] : []),
   ]);
-  const written = writeShared(roots, ajv).values();
-  const next = () => written.next().value as Schema;
-  return operations.map((operation) => {
-    const { source, body } = operation;
-    const parameters = parametersOf(operation).map((parameter) => {
-      // openapi-backend would apply this keyword of one parameter to all: undeclared parameters would be accepted.
-      const { additionalProperties: _unused, ...schema } = next();
-      return { ...parameter, schema };
-    }) as never;
-    if (!body) return { ...source, parameters };
-    const requestBody = { required: body.isRequired, content: { 'application/json': { schema: next() as never } } };
-    return { ...source, parameters, requestBody };
-  });
-}
-
-/** Writes schemas, and compiles what they share. Throws DocumentError if Ajv's recursion would exceed the stack. */
-function writeShared(roots: readonly Schema[], ajv: Ajv): readonly object[] {
   try {
-    const { schemas, definitions } = writeSchemas(roots, SHARED);
+    const { write, definitions } = writeSchemas(roots, SHARED);
     ajv.addSchema({ $id: SHARED, $defs: definitions });
     // Compile each definition once; Ajv would compile it for each operation, and those within it recursively.
     for (const name of Object.keys(definitions)) ajv.getSchema(`${SHARED}#/$defs/${name}`);
-    return schemas;
+    return operations.map(({ source, body }) => {
+      const parameters = source.parameters.map((parameter) => {
+        // openapi-backend would apply this keyword of one parameter to all: undeclared parameters would be accepted.
+        const { additionalProperties: _unused, ...schema } = write(parameter.schema) as Schema;
+        return { ...parameter, schema };
+      });
+      const content = body && { 'application/json': { schema: write(body.schema) } };
+      return { ...source, parameters, ...(body ? { requestBody: { required: body.isRequired, content } } : {}) };
+    });
   } catch (error) {
     if (!(error instanceof RangeError)) throw error;
     const text = 'schemas are nested too deeply, or refer to each other in too long a ring: leave one of these out';
@@ -151,8 +143,8 @@ function writeShared(roots: readonly Schema[], ajv: Ajv): readonly object[] {
 
 /** Compiles a schema, which may contain itself: Ajv alone would recurse without end. */
 export function compileSchema(ajv: Ajv, schema: object): ValidateFunction {
-  const { schemas, definitions } = writeSchemas([schema], '');
-  return ajv.compile({ ...schemas[0], $defs: definitions });
+  const { write, definitions } = writeSchemas([schema], '');
+  return ajv.compile({ ...write(schema), $defs: definitions });
 }
 
 /** Creates the function that says whether a schema allows a value. It compiles each schema once. */

@@ -1,6 +1,5 @@
 // Compares the document with the database.
 
-import type { OpenAPIV3 } from 'openapi-types';
 import { type Fault, OperatorError } from '../errors.ts';
 import { findNear } from '../near-miss.ts';
 import type { Column, DatabaseFunction, Parameter, Store } from '../store/store.ts';
@@ -9,15 +8,7 @@ import { compareLines } from './document.ts';
 import { BODY_ARGUMENT, declares, type Operation, readAnswerSchema } from './operations.ts';
 import type { Place } from './pointer.ts';
 import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
-import {
-  isNeverNull,
-  isNullable,
-  isRequestOnly,
-  isResponseOnly,
-  itemsOf,
-  readProperties,
-  type Schema,
-} from './schema.ts';
+import { isHidden, isNeverNull, isNullable, itemsOf, readProperties, type Schema } from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
 export class DriftError extends OperatorError {}
@@ -55,6 +46,8 @@ const CALLER = 'gateway';
 /** A Supabase project's secret key acts as `service_role`. */
 const CALLERS = [CALLER, 'service_role'];
 const PATH = 'pg_catalog, pg_temp';
+const STRICT =
+  'it is strict, so Postgres does not run it where an argument is null, and so verifies no key: declare it called on null input';
 
 /** The cause if every operation differs. PostgREST shows a key only the functions that it may execute. */
 const NO_FUNCTIONS =
@@ -109,16 +102,12 @@ function compareKeyUse(
   functions: readonly DatabaseFunction[],
 ): Difference[] {
   const names = new Set([...operations.values()].flatMap(({ key }) => key.usedFunction ?? []));
-  return [...names]
-    .filter((name) => functions.filter((found) => found.name === name).length !== 1)
-    .map((name) => ({
-      operation: 'every operation',
-      function: name,
-      document: 'x-rpc-used names the function that records the use of keys',
-      place: ['components', 'securitySchemes'],
-      database: 'it is missing, or there is more than one',
-      isAddition: false,
-    }));
+  const wrong = [...names].filter((name) => functions.filter((found) => found.name === name).length !== 1);
+  return wrong.map((name) => ({
+    ...{ operation: 'every operation', function: name, place: ['components', 'securitySchemes'], isAddition: false },
+    document: 'x-rpc-used names the function that records the use of keys',
+    database: 'it is missing, or there is more than one',
+  }));
 }
 
 class Comparison {
@@ -133,19 +122,12 @@ class Comparison {
     this.#place = ['paths', operation.source.path, operation.source.method];
   }
 
-  #describeMissing(): string {
-    const near = findNear(
-      this.#operation.function,
-      this.#functions.map(({ name }) => name),
-    );
-    return `there is none of that name in schema public${near ? `: did you mean ${near}?` : ''}`;
-  }
-
   run(): Difference[] {
     const found = this.#functions.filter(({ name }) => name === this.#operation.function);
     const [only] = found;
     if (only === undefined || found.length > 1) {
-      const database = only ? describeNamesakes(found) : this.#describeMissing();
+      const names = this.#functions.map(({ name }) => name);
+      const database = only ? describeNamesakes(found) : describeMissing(this.#operation.function, names);
       this.#add(['x-rpc'], 'x-rpc names the function', database);
     } else {
       this.#checkArguments(only);
@@ -178,8 +160,7 @@ class Comparison {
 
   #readSupplied(): SuppliedArgument[] {
     const { key, inputs, source } = this.#operation;
-    const parameters = (source.parameters ?? []) as (OpenAPIV3.ParameterObject & { schema?: Schema })[];
-    const ofParameters = parameters.map(
+    const ofParameters = source.parameters.map(
       ({ name, in: place, required, schema = {} }, index): SuppliedArgument => ({
         argument: inputs[index]?.argument ?? '',
         what: `the ${place} parameter ${name}`,
@@ -188,33 +169,27 @@ class Comparison {
         place: source.places[index] ?? [],
       }),
     );
-    const keyOnly: SuppliedArgument = {
-      argument: key.argument,
-      what: 'the API key',
-      schema: { type: 'string' },
-      always: true,
-      place: this.#place,
-    };
-    return [keyOnly, ...ofParameters, ...this.#readBody()];
+    const schema: Schema = { type: 'string' };
+    const ofKey = { argument: key.argument, what: 'the API key', schema, always: true, place: this.#place };
+    return [ofKey, ...ofParameters, ...this.#readBody()];
   }
 
   #readBody(): SuppliedArgument[] {
     const { body } = this.#operation;
     if (!body) return [];
-    const { schema } = body;
+    const { schema, isRequired, fields } = body;
     const place = [...this.#place, 'requestBody', 'content', 'application/json', 'schema'];
-    if (!body.fields) {
-      const always = body.isRequired || schema.default !== undefined;
+    if (!fields) {
+      const always = isRequired || schema.default !== undefined;
       // The empty schema allows any value, which only json and jsonb can hold.
       return [{ argument: BODY_ARGUMENT, what: 'the whole body', schema: {}, always, place }];
     }
-    const fields = Object.entries(schema.properties ?? {}).filter(([, property]) => !isResponseOnly(property));
-    return fields.map(([name, property]) => ({
-      argument: name,
-      what: `the field ${name}`,
-      schema: property,
-      always: (body.isRequired && schema.required?.includes(name)) === true || property.default !== undefined,
-      place: [...place, 'properties', name],
+    return fields.map(({ argument, default: value }) => ({
+      argument,
+      what: `the field ${argument}`,
+      schema: schema.properties?.[argument] ?? {},
+      always: (isRequired && schema.required?.includes(argument) === true) || value !== undefined,
+      place: [...place, 'properties', argument],
     }));
   }
 
@@ -232,13 +207,9 @@ class Comparison {
     const schema = readAnswerSchema(this.#operation) ?? {};
     const { type, columns, isSet, isSingle } = found.result;
     if (returns === 'value') {
-      if (isSet || !isWrittenAs(schema, { type })) {
-        this.#add(
-          place,
-          `the response is ${describeSchema(schema)}`,
-          `it returns ${isSet ? `rows: return ${type}[] for an array` : type}`,
-        );
-      }
+      const returned = `it returns ${isSet ? `rows: return ${type}[] for an array` : type}`;
+      const isOther = isSet || !isWrittenAs(schema, { type });
+      if (isOther) this.#add(place, `the response is ${describeSchema(schema)}`, returned);
       return;
     }
     if (returns !== 'row' && !isSet) this.#add(place, 'the response is an array', 'it returns one row');
@@ -261,7 +232,7 @@ class Comparison {
     for (const [name, property] of Object.entries(properties)) {
       const column = columns.find((column) => column.name === name);
       const at = [...place, 'properties', name];
-      if (isRequestOnly(property)) {
+      if (isHidden(property)) {
         if (column) this.#add(at, `${name} is writeOnly`, `it returns the column ${name}: leave it out`);
       } else if (column) this.#checkColumn(column, property, required.includes(name), at);
       else if (required.includes(name)) this.#add(at, `the response has ${name}`, 'it returns no such column');
@@ -306,22 +277,19 @@ class Comparison {
 
   #checkSecurity({ security }: DatabaseFunction): void {
     if (security === undefined) return;
+    const { owner, ownerIsAble, definer, isStrict, path, executors } = security;
+    const able = ownerIsAble ? ', which can log in, owns tables or bypasses row security' : '';
+    const others = executors.filter((role) => !CALLERS.includes(role));
+    const faults: readonly (readonly [boolean, string])[] = [
+      [owner !== OWNER || ownerIsAble, `its owner is ${owner}${able}, and not ${OWNER}`],
+      [!definer, 'it is not security definer'],
+      [isStrict, STRICT],
+      [path !== PATH, `its search_path is ${path ?? 'not set'}, and not ${PATH}`],
+      [!executors.includes(CALLER), `${CALLER} may not execute it`],
+      [others.length > 0, `${others.join(', ')} may execute it too`],
+    ];
     const says = `x-rpc names a function published by private.publish('public.${this.#operation.function}')`;
-    if (security.owner !== OWNER || security.ownerIsAble) {
-      const able = security.ownerIsAble ? ', which can log in, owns tables or bypasses row security' : '';
-      this.#add(['x-rpc'], says, `its owner is ${security.owner}${able}, and not ${OWNER}`);
-    }
-    if (!security.definer) this.#add(['x-rpc'], says, 'it is not security definer');
-    if (security.isStrict) {
-      const remedy = 'and so verifies no key: declare it called on null input';
-      this.#add(['x-rpc'], says, `it is strict, so Postgres does not run it where an argument is null, ${remedy}`);
-    }
-    if (security.path !== PATH) {
-      this.#add(['x-rpc'], says, `its search_path is ${security.path ?? 'not set'}, and not ${PATH}`);
-    }
-    if (!security.executors.includes(CALLER)) this.#add(['x-rpc'], says, `${CALLER} may not execute it`);
-    const others = security.executors.filter((role) => !CALLERS.includes(role));
-    if (others.length > 0) this.#add(['x-rpc'], says, `${others.join(', ')} may execute it too`);
+    for (const [isFault, text] of faults) if (isFault) this.#add(['x-rpc'], says, text);
   }
 
   #add(place: Place, document: string, database: string, isAddition = false): void {
@@ -333,6 +301,11 @@ class Comparison {
     const { id, function: name } = this.#operation;
     this.#differences.push({ operation: id, function: name, document, place, database, isAddition, isSupposed });
   }
+}
+
+function describeMissing(name: string, names: readonly string[]): string {
+  const near = findNear(name, names);
+  return `there is none of that name in schema public${near ? `: did you mean ${near}?` : ''}`;
 }
 
 /** A changed argument creates a second function of that name. Only a person knows which one to drop. */

@@ -2,7 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Json } from '../store/store.ts';
-import { type DocumentOperation, listSources } from './operations.ts';
+import { type DocumentOperation, type DocumentParameter, listSources } from './operations.ts';
 import { follow } from './pointer.ts';
 import { METHODS, writePath, writeValue } from './url.ts';
 
@@ -61,23 +61,14 @@ const UNNAMED = 'example';
 
 /** Reads the named response examples of all operations, and those without a name that say which request leads to them. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
-  return listSources(document).flatMap((readSource) => {
-    const operation = readSource();
-    return readOperationExamples(operation as Operation, findKeyScheme(document, operation.security));
+  return listSources(document).flatMap(({ read }) => {
+    const operation = read();
+    return readOperationExamples(operation, findKeyScheme(document, operation.security));
   });
 }
 
-type Parameter = OpenAPIV3.ParameterObject & { readonly examples?: Named<{ value?: unknown }> };
-
-/** An operation without references. */
-type Operation = Omit<DocumentOperation, 'parameters' | 'requestBody' | 'responses'> & {
-  readonly parameters: readonly Parameter[];
-  readonly requestBody?: OpenAPIV3.RequestBodyObject;
-  readonly responses: Named<OpenAPIV3.ResponseObject>;
-};
-
-function readOperationExamples(operation: Operation, scheme: KeyScheme | undefined): Example[] {
-  const { operationId = '', method, path, parameters, requestBody, responses } = operation;
+function readOperationExamples(operation: DocumentOperation, scheme: KeyScheme | undefined): Example[] {
+  const { operationId = '', path, parameters, requestBody, responses } = operation;
   const hasRequest = saysRequest(operation);
   const all = Object.entries(responses).map(([status, { content }]) => {
     return { status, content, examples: examplesOf<ResponseExample>(content, hasRequest && status.startsWith('2')) };
@@ -94,21 +85,8 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
       const override = example['x-request'] ?? {};
       const { store, rateLimit, connection, after } = override;
       return {
-        operationId,
-        name,
-        status: Number(status),
-        request: {
-          method: method.toUpperCase(),
-          target: toPath(operation, name, override) + toQuery(operation, name, override),
-          headers: toHeaders(operation, name, override, scheme),
-          ...toBody(operation, name, override),
-        },
-        value: example.value,
-        generated: example['x-generated'] ?? [],
-        store,
-        rateLimit,
-        connection,
-        after,
+        ...{ operationId, name, status: Number(status), request: readRequest(operation, name, override, scheme) },
+        ...{ value: example.value, generated: example['x-generated'] ?? [], store, rateLimit, connection, after },
         isCaused: status.startsWith('2') || example['x-request'] !== undefined || known.has(name),
       };
     }),
@@ -116,63 +94,69 @@ function readOperationExamples(operation: Operation, scheme: KeyScheme | undefin
 }
 
 /** Whether there are examples of all that a request needs: then an `example` of a success answers it. */
-function saysRequest({ parameters, requestBody }: Operation): boolean {
+function saysRequest({ parameters, requestBody }: DocumentOperation): boolean {
   const isComplete = parameters.every((one) => !one.required || exampleOf(one, UNNAMED) !== undefined);
   return isComplete && (!requestBody?.required || Object.keys(examplesOf(requestBody.content)).length > 0);
 }
 
-/** Fills in the parameters of the path, with the override's values first. */
-function toPath(operation: Operation, name: string, override: RequestOverride): string {
-  const values = { ...readValues(operation, 'path', name), ...override.path };
-  return writePath(operation.path, new Map(writeValues(operation, 'path', values)));
-}
-
-/** Fills in the parameters of the query, unless the override replaces it. */
-function toQuery(operation: Operation, name: string, override: RequestOverride): string {
-  if (override.rawQuery !== undefined) return `?${override.rawQuery}`;
-  const values = { ...readValues(operation, 'query', name), ...override.query };
-  const pairs = writeValues(operation, 'query', values).map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
-  return pairs.length > 0 ? `?${pairs.join('&')}` : '';
-}
-
-function toHeaders(
-  operation: Operation,
+/** The request of a response example: that of the other examples of its name, with the override's parts in place of theirs. */
+function readRequest(
+  { method, path, parameters, requestBody }: DocumentOperation,
   name: string,
   override: RequestOverride,
   scheme: KeyScheme | undefined,
-): Record<string, string> {
+): ExampleRequest {
+  /** The names and texts of the parameters in a place. An array that explodes has several. */
+  const write = (place: string, others: Named<Json> = {}): [string, string][] => {
+    const declared = parameters.filter((parameter) => parameter.in === place);
+    const values = { ...Object.fromEntries(declared.map((one) => [one.name, exampleOf(one, name)])), ...others };
+    return Object.entries(values).flatMap(([own, value]) => {
+      const styled = { ...declared.find((parameter) => parameter.name === own), in: place };
+      return value === undefined ? [] : writeValue(styled, value).map((text): [string, string] => [own, text]);
+    });
+  };
+  const pairs = write('query', override.query).map(([own, text]) => `${encodeURIComponent(own)}=${text}`);
+  const query = override.rawQuery ?? (pairs.length > 0 ? pairs.join('&') : undefined);
   const key = override.apiKey === undefined ? scheme?.['x-example'] : override.apiKey;
   return {
-    ...(scheme && typeof key === 'string' ? { [scheme.name]: key } : {}),
-    ...Object.fromEntries(writeValues(operation, 'header', readValues(operation, 'header', name))),
-    ...override.header,
-    ...(override.headerOfBytes ? { 'X-Filler': '0'.repeat(override.headerOfBytes) } : {}),
+    method: method.toUpperCase(),
+    target: writePath(path, new Map(write('path', override.path))) + (query === undefined ? '' : `?${query}`),
+    headers: {
+      ...(scheme && typeof key === 'string' ? { [scheme.name]: key } : {}),
+      ...Object.fromEntries(write('header')),
+      ...override.header,
+      ...(override.headerOfBytes ? { 'X-Filler': '0'.repeat(override.headerOfBytes) } : {}),
+    },
+    ...(requestBody ? readBody(requestBody, name, override) : {}),
   };
-}
-
-/** Reads the values of the parameters' examples of a name. */
-function readValues({ parameters }: Operation, place: string, name: string): Named<Json> {
-  const own = parameters.filter((parameter) => parameter.in === place).map((one) => [one.name, exampleOf(one, name)]);
-  return Object.fromEntries(own.filter(([, value]) => value !== undefined));
 }
 
 /**
  * The value of a parameter's example of a name. Without one, a required parameter has its first example, so that nothing is wrong
  * except what the response example is about.
  */
-function exampleOf({ required, schema = {}, examples = {}, ...parameter }: Parameter, name: string): Json | undefined {
-  const { example = (schema as OpenAPIV3.SchemaObject).example } = parameter;
-  const [first] = required ? Object.values(examples) : [];
-  return ((examples[name] ?? first)?.value ?? (required ? example : undefined)) as Json | undefined;
+function exampleOf({ required, schema, examples = {}, ...parameter }: DocumentParameter, name: string) {
+  const { example = schema?.example } = parameter;
+  const named = examples as Named<{ readonly value?: Json }>;
+  const [first] = required ? Object.values(named) : [];
+  return (named[name] ?? first)?.value ?? (required ? (example as Json | undefined) : undefined);
 }
 
-/** Writes values in the styles of their parameters, as names and texts. An array that explodes has several. */
-function writeValues({ parameters }: Operation, place: string, values: Named<Json | undefined>): [string, string][] {
-  return Object.entries(values).flatMap(([name, value]) => {
-    const declared = parameters.find((parameter) => parameter.in === place && parameter.name === name);
-    const texts = value === undefined ? [] : writeValue({ ...declared, in: place }, value);
-    return texts.map((text): [string, string] => [name, text]);
-  });
+/**
+ * Uses the body's example of the same name, or else the first one: then nothing is wrong except what the response
+ * example is about. Without any, an optional body is not sent.
+ */
+function readBody(
+  { content, required }: OpenAPIV3.RequestBodyObject,
+  name: string,
+  override: RequestOverride,
+): { body?: string } {
+  if (override.rawBody !== undefined) return { body: override.rawBody };
+  if (override.bodyOfBytes !== undefined) return { body: ' '.repeat(override.bodyOfBytes) };
+  const examples = examplesOf<{ value?: unknown }>(content);
+  const example = examples[name] ?? Object.values(examples)[0];
+  if (!('body' in override) && !example && !required) return {};
+  return { body: JSON.stringify('body' in override ? override.body : example ? example.value : {}) };
 }
 
 /** The API key's scheme. `x-example` is a demo key with all permissions; `x-unknown-example` is no valid key. */
@@ -187,32 +171,15 @@ export function findKeyScheme(document: OpenAPIV3.Document, security?: Security)
 }
 
 /** The name of that scheme. */
-export function findKeyName(document: OpenAPIV3.Document, security = listSecurity(document)): string | undefined {
-  const names = security.flatMap(Object.keys);
+export function findKeyName(document: OpenAPIV3.Document, security?: Security): string | undefined {
+  const items = Object.values(document.paths ?? {});
+  const own = items.flatMap((item) => METHODS.flatMap((method) => item?.[method]?.security ?? []));
+  const names = (security ?? [...(document.security ?? []), ...own]).flatMap(Object.keys);
   return names.find((name) => schemeOf(document, name)?.type === 'apiKey');
-}
-
-function listSecurity({ security = [], paths }: OpenAPIV3.Document): Security {
-  const items = Object.values(paths ?? {});
-  return [...security, ...items.flatMap((item) => METHODS.flatMap((method) => item?.[method]?.security ?? []))];
 }
 
 function schemeOf(document: OpenAPIV3.Document, name: string): OpenAPIV3.SecuritySchemeObject | undefined {
   return follow(document, document.components?.securitySchemes?.[name]);
-}
-
-/**
- * Uses the body's example of the same name, or else the first one: then nothing is wrong except what the response
- * example is about. Without any, an optional body is not sent.
- */
-function toBody({ requestBody }: Operation, name: string, override: RequestOverride): { body?: string } {
-  if (!requestBody) return {};
-  if (override.rawBody !== undefined) return { body: override.rawBody };
-  if (override.bodyOfBytes !== undefined) return { body: ' '.repeat(override.bodyOfBytes) };
-  const examples = examplesOf<{ value?: unknown }>(requestBody.content);
-  const example = examples[name] ?? Object.values(examples)[0];
-  if (!('body' in override) && !example && !requestBody.required) return {};
-  return { body: JSON.stringify('body' in override ? override.body : example ? example.value : {}) };
 }
 
 /** The examples of a content by name; an `example` has the name UNNAMED. */

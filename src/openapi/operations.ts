@@ -12,9 +12,9 @@ import {
   createConverter,
   type Form,
   formOf,
+  isHidden,
   isNeverNull,
   isNullable,
-  isResponseOnly,
   itemsOf,
   MAX_NESTING,
   pick,
@@ -119,11 +119,21 @@ export type Key = {
   readonly usedFunction?: string | undefined;
 };
 
+/** A parameter without references, its schema in one form. */
+export type DocumentParameter = Omit<OpenAPIV3.ParameterObject, 'schema'> & { readonly schema?: Schema };
+
 /**
  * An operation without references, its schemas in one form, with its path and method, and the parameters and security that it
  * inherits. `places` locates its parameters in the document.
  */
-export type DocumentOperation = OpenAPIV3.OperationObject & { path: string; method: string; places: readonly Place[] };
+export type DocumentOperation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 'responses'> & {
+  readonly path: string;
+  readonly method: string;
+  readonly places: readonly Place[];
+  readonly parameters: readonly DocumentParameter[];
+  readonly requestBody?: OpenAPIV3.RequestBodyObject;
+  readonly responses: Readonly<Record<string, OpenAPIV3.ResponseObject>>;
+};
 
 /** Whether a schema, in the one form, allows a value. */
 type Allows = (schema: Schema, value: Json) => boolean;
@@ -142,8 +152,17 @@ const KNOWN = /^\$(response\.body#\/|request\.(path|query|header)\.)/;
 /** OpenAPI ignores parameters with these names: it describes these headers elsewhere. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
 
-type Extended = OpenAPIV3.OperationObject & { 'x-rpc'?: unknown; 'x-read-only'?: unknown };
-type Parameter = OpenAPIV3.ParameterObject & { readonly schema?: Schema };
+/** What the reading of each operation needs of the document. */
+type Context = {
+  readonly document: OpenAPIV3.Document;
+  readonly allows: Allows;
+  readonly findDoubling: ReturnType<typeof createFindDoubling>;
+  /** By operationId. */
+  readonly targets: ReadonlyMap<string, Target>;
+};
+
+/** An operation that a link leads to. */
+type Target = Pick<DocumentOperation, 'path' | 'method' | 'operationId'>;
 
 /**
  * Reads the operations of a document, by operationId, and adds their mistakes to `mistakes`. If there are mistakes already, it
@@ -154,28 +173,29 @@ export function readOperations(
   allows: Allows,
   mistakes: Mistake[],
 ): ReadonlyMap<string, Operation> {
-  const result = new Map<string, Operation>();
-  const readers: OperationReader[] = [];
-  const written = listSources(document);
-  const findDoubling = createFindDoubling();
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
-  for (const readSource of written) {
+  const tryTo = <T>(read: () => T): T[] => {
     try {
-      const reader = new OperationReader(readSource(), document, allows);
-      const operation = reader.read(findDoubling);
-      if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
-      result.set(operation.id, operation);
-      readers.push(reader);
+      return [read()];
     } catch (error) {
       if (mistakes.length === 0) throw error;
+      return [];
     }
-  }
-  const isWhole = readers.length === written.length;
-  for (const reader of readers) {
-    const operation = reader.readLinks(result, isWhole);
-    if (operation) result.set(operation.id, operation);
-    mistakes.push(...reader.mistakes);
-  }
+  };
+  const sources = listSources(document);
+  const targets = new Map(sources.map((target) => [target.operationId ?? '', target]));
+  const context = { document, allows, findDoubling: createFindDoubling(), targets };
+  const result = new Map<string, Operation>();
+  const found = sources.flatMap(({ read }) =>
+    tryTo(() => {
+      const reader = new OperationReader(read(), context);
+      const operation = reader.read();
+      if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
+      result.set(operation.id, operation);
+      return reader.mistakes;
+    }),
+  );
+  mistakes.push(...found.flat());
   return result;
 }
 
@@ -193,13 +213,16 @@ function findUnmatchedPaths(paths: readonly string[]): Mistake[] {
   ];
 }
 
-/** Lists the operations of a document, each as a function that reads it, or throws for a reference to nothing. */
-export function listSources(document: OpenAPIV3.Document): (() => DocumentOperation)[] {
+/** Lists the operations of a document, each with a function that reads it, or throws for a reference to nothing. */
+export function listSources(document: OpenAPIV3.Document): (Target & { readonly read: () => DocumentOperation })[] {
   const converters = { request: createConverter('request', document), answer: createConverter('answer', document) };
   return Object.entries(withoutExtensions(document.paths ?? {})).flatMap(([path, reference]) => {
     const item = follow(document, reference ?? {});
-    const methods = METHODS.filter((method) => item?.[method]);
-    return methods.map((method) => () => toSource(document, path, item, method, converters));
+    return METHODS.flatMap((method) => {
+      const { operationId } = item?.[method] ?? {};
+      const read = () => toSource(document, path, item, method, converters);
+      return item?.[method] ? [{ path, method, ...(operationId === undefined ? {} : { operationId }), read }] : [];
+    });
   });
 }
 
@@ -215,14 +238,14 @@ function toSource(
 ): DocumentOperation {
   const { security = [] } = document;
   const own = item[method] as OpenAPIV3.OperationObject;
-  const placed = (parameters: readonly unknown[] | undefined, at: Place) =>
-    (parameters ?? []).map((parameter, index) => ({
-      parameter: withoutNull(resolve(document, 'parameter', parameter as Parameter, request)),
+  const placed = (parameters: readonly unknown[] = [], at: Place) =>
+    parameters.map((parameter, index) => ({
+      parameter: withoutNull(resolve(document, 'parameter', parameter as DocumentParameter, request)),
       place: [...at, 'parameters', index],
     }));
   const specific = placed(own.parameters, ['paths', path, method]);
   // An operation's parameter replaces that of the path with its name and place.
-  const isReplaced = ({ name, in: where }: Parameter) =>
+  const isReplaced = ({ name, in: where }: DocumentParameter) =>
     specific.some(({ parameter }) => parameter.name === name && parameter.in === where);
   const shared = placed(item.parameters, ['paths', path]).filter(({ parameter }) => !isReplaced(parameter));
   const all = [...specific, ...shared];
@@ -233,10 +256,10 @@ function toSource(
     path,
     method,
     places: all.map(({ place }) => place),
-    parameters: all.map(({ parameter }) => parameter) as never,
+    parameters: all.map(({ parameter }) => parameter),
     ...(own.requestBody ? { requestBody: resolve(document, 'body', own.requestBody, request) } : {}),
     responses: withoutExtensions(responses ?? {}),
-  };
+  } as DocumentOperation;
 }
 
 /** Paths, or responses, without the extensions beside them. */
@@ -245,7 +268,7 @@ function withoutExtensions<T extends object>(parts: T): T {
 }
 
 /** A URL or a header cannot carry null. */
-function withoutNull(parameter: Parameter): Parameter {
+function withoutNull(parameter: DocumentParameter): DocumentParameter {
   const { schema } = parameter;
   return schema?.enum
     ? { ...parameter, schema: { ...schema, enum: schema.enum.filter((value) => value !== null) } }
@@ -254,79 +277,74 @@ function withoutNull(parameter: Parameter): Parameter {
 
 class OperationReader {
   readonly mistakes: Mistake[] = [];
-  readonly #source: DocumentOperation & Extended;
-  readonly #document: OpenAPIV3.Document;
-  readonly #allows: Allows;
-  #operation: Operation | undefined;
+  readonly #source: DocumentOperation & { readonly 'x-rpc'?: unknown; readonly 'x-read-only'?: unknown };
+  readonly #context: Context;
 
-  constructor(source: DocumentOperation, document: OpenAPIV3.Document, allows: Allows) {
+  constructor(source: DocumentOperation, context: Context) {
     this.#source = source;
-    this.#document = document;
-    this.#allows = allows;
+    this.#context = context;
   }
 
-  read(findDoubling: ReturnType<typeof createFindDoubling>): Operation {
+  read(): Operation {
+    const { document } = this.#context;
     const source = this.#source;
-    const rpc = source['x-rpc'];
+    const { 'x-rpc': rpc, 'x-read-only': isReading } = source;
     if (typeof rpc !== 'string' || !IDENTIFIER.test(rpc)) {
       const found = JSON.stringify(rpc) ?? 'missing';
       this.mistake('no function', [], `x-rpc must name the Postgres function, in lower case; it is ${found}`);
     }
     this.#checkName('x-rpc', String(rpc), ['x-rpc']);
     if (!source.operationId) this.mistake('no operationId', []);
-    const body = this.#readBody(findDoubling);
     const key = this.#readKey();
-    const operation: Operation = {
+    const described = {
       id: source.operationId ?? '',
       function: String(rpc),
       path: normalizeTemplate(source.path),
-      route: readApiRoot(this.#document) + source.path,
+      route: readApiRoot(document) + source.path,
       ...this.#readSuccess(),
       statuses: Object.keys(source.responses),
-      conflicts: (this.#responseOf('409') as { 'x-conflicts'?: Record<string, string> })['x-conflicts'],
+      conflicts: (source.responses['409'] as { 'x-conflicts'?: Record<string, string> } | undefined)?.['x-conflicts'],
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
-      readOnly: source.method === 'get' || source['x-read-only'] === true,
-      body,
-      inputs: this.#parameters.flatMap((parameter, index) => this.#readInput(parameter, index)),
+      readOnly: source.method === 'get' || isReading === true,
+      body: this.#readBody(),
+      inputs: source.parameters.flatMap((parameter, index) => this.#readInput(parameter, index)),
       key: key ?? { name: '', header: '', argument: '' },
       source,
     };
+    const operation = { ...described, page: readPage(described) };
     this.#checkPath(operation);
     this.#checkArguments(operation, key);
     this.#checkResponses();
-    const page = readPage(operation);
-    if (page?.after && this.mistakes.length === 0 && !this.#hasIds(operation)) {
+    const record = itemsOf(this.#schemaOf(operation.status) ?? {}) ?? {};
+    if (operation.page?.after && this.mistakes.length === 0 && !requires(record, 'id')) {
       this.mistake('`after` without ids', []);
     }
-    this.#operation = { ...operation, page };
-    return this.#operation;
+    return this.#readLinks(operation);
   }
 
-  /**
-   * Checks the links and headers, which depend on other operations. Returns the operation with its Location. `isWhole` says
-   * whether all operations were read.
-   */
-  readLinks(operations: ReadonlyMap<string, Operation>, isWhole: boolean): Operation | undefined {
-    if (!this.#operation) return undefined;
-    const operation = this.#operation;
+  /** Checks the links and headers of the responses. Returns the operation with its Location. */
+  #readLinks(operation: Operation): Operation {
+    const { document, targets } = this.#context;
     let location: Location | undefined;
-    for (const [status, response] of this.#responses) {
-      for (const [name, source] of Object.entries(response.links ?? {})) {
-        const { operationId, operationRef, parameters = {} } = source as OpenAPIV3.LinkObject;
-        const target = operationId === undefined ? undefined : operations.get(operationId);
+    for (const [status, response] of Object.entries(this.#source.responses)) {
+      for (const [name, link] of Object.entries(response.links ?? {})) {
+        const { operationId, operationRef, parameters = {} } = link as OpenAPIV3.LinkObject;
+        const target = operationId === undefined ? undefined : targets.get(operationId);
         const $ref = operationRef?.startsWith('#') ? operationRef : undefined;
         const isMissing = $ref
-          ? follow<unknown>(this.#document, { $ref }) === undefined
+          ? follow<unknown>(document, { $ref }) === undefined
           : operationRef === undefined && !target;
-        if (isMissing && isWhole) {
+        if (isMissing) {
           const place = ['responses', status, 'links', name];
           this.mistake('a link to no operation', place, name, operationRef ?? operationId ?? 'no operation');
         }
         if (status === String(operation.status)) location ??= readLocation(operation.path, target, parameters);
       }
-      for (const name of Object.keys(response.headers ?? {})) this.#checkHeader(status, name, location !== undefined);
+      for (const name of Object.keys(response.headers ?? {})) {
+        this.#checkHeader(operation, status, name, location !== undefined);
+      }
     }
-    const { headers = {} } = this.#responseOf(operation.status);
+    const { headers = {} } = this.#source.responses[operation.status] ?? {};
     const isDeclared = Object.keys(headers).some((name) => name.toLowerCase() === 'location');
     return location && isDeclared ? { ...operation, location } : operation;
   }
@@ -334,7 +352,12 @@ class OperationReader {
   /** Adds a mistake at a place in the operation. */
   mistake<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): void {
     const { method, path } = this.#source;
-    this.mistakes.push(toMistake(what, ['paths', path, method, ...place], ...texts));
+    this.#mistakeAt(what, ['paths', path, method, ...place], ...texts);
+  }
+
+  /** Adds a mistake at a place in the document. */
+  #mistakeAt<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): void {
+    this.mistakes.push(toMistake(what, place, ...texts));
   }
 
   /** Postgres would cut a longer name, and so call another function. */
@@ -344,64 +367,53 @@ class OperationReader {
 
   /** Finds paths and parameters that no request could match. */
   #checkPath({ route }: Operation): void {
-    const { path } = this.#source;
+    const { path, parameters } = this.#source;
     // Matching several parameters in one segment can take quadratic time in the path's length.
     if (/\}[^/]*\{/.test(path)) this.mistake('two parameters in one segment', []);
-    const declared = this.#parameters.flatMap((one) => (one.in === 'path' ? [one.name] : []));
+    const declared = parameters.flatMap((one) => (one.in === 'path' ? [one.name] : []));
     const [has, takes] = [readTemplate(path), declared].map((names) => names.toSorted().join(', ') || 'none');
     if (has !== takes) this.mistake('other parameters in path than the path has', [], `${has}`, `${takes}`);
     if (OWN_PATHS.includes(route)) this.mistake("a path of the gateway's own", [], route);
   }
 
-  get #parameters(): readonly Parameter[] {
-    return (this.#source.parameters ?? []) as readonly Parameter[];
-  }
-
-  get #responses(): readonly [string, OpenAPIV3.ResponseObject][] {
-    return Object.entries(this.#source.responses) as [string, OpenAPIV3.ResponseObject][];
-  }
-
-  #responseOf(status: number | string): OpenAPIV3.ResponseObject {
-    return (this.#source.responses[status] ?? { description: '' }) as OpenAPIV3.ResponseObject;
+  #readSuccess(): Pick<Operation, 'status' | 'returns' | 'optional'> {
+    const { responses } = this.#source;
+    const statuses = Object.keys(responses).filter((status) => status.startsWith('2'));
+    for (const one of statuses) this.#checkContent(responses[one]?.content, `the response ${one}`, ['responses', one]);
+    const [status] = statuses;
+    if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
+      this.mistake('several success statuses, or none', ['responses'], statuses.join(', ') || 'none');
+      return { status: 200, returns: 'rows', optional: [] };
+    }
+    if (!responses[status]?.content) return { status: Number(status), returns: 'nothing', optional: [] };
+    const schema = this.#schemaOf(status);
+    if (!schema) {
+      const place = ['responses', status, 'content'];
+      this.mistake('content without a schema', place, `the response ${status}`, ', or no content');
+    }
+    const returns = toReturned(schema ?? {});
+    const optional = ['row', 'rows'].includes(returns) ? readOptional(schema ?? {}) : [];
+    return { status: Number(status), returns, optional };
   }
 
   #schemaOf(status: number | string): Schema | undefined {
     return readAnswerSchema({ source: this.#source, status });
   }
 
-  #readSuccess(): Pick<Operation, 'status' | 'returns' | 'optional'> {
-    const statuses = Object.keys(this.#source.responses).filter((status) => status.startsWith('2'));
-    for (const one of statuses) {
-      this.#checkContent(this.#responseOf(one).content ?? {}, `the response ${one}`, ['responses', one, 'content']);
-    }
-    const [status] = statuses;
-    if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
-      this.mistake('several success statuses, or none', ['responses'], statuses.join(', ') || 'none');
-      return { status: 200, returns: 'rows', optional: [] };
-    }
-    const { content } = this.#responseOf(status);
-    const place = ['responses', status, 'content'];
-    if (!content) return { status: Number(status), returns: 'nothing', optional: [] };
-    const schema = this.#schemaOf(status);
-    if (!schema) this.mistake('content without a schema', place, `the response ${status}`, ', or no content');
-    const returns = toReturned(schema ?? {});
-    const optional = ['row', 'rows'].includes(returns) ? readOptional(schema ?? {}) : [];
-    return { status: Number(status), returns, optional };
-  }
-
-  #checkContent(content: object, what: string, place: Place): void {
+  #checkContent(content: object = {}, what: string, place: Place): void {
     const others = Object.keys(content).filter((type) => type !== JSON_TYPE);
-    if (others.length > 0) this.mistake('forms, uploads, CSV and XML', place, what, others.join(', '));
+    if (others.length > 0) this.mistake('forms, uploads, CSV and XML', [...place, 'content'], what, others.join(', '));
   }
 
   /** Finds responses that the gateway would not send as declared. */
   #checkResponses(): void {
+    const { responses, method } = this.#source;
     // Every operation refuses a request by a 422: that, or the response that stands for it.
-    const covering = ['422', '4XX', 'default'].find((status) => status in this.#source.responses);
-    for (const [status, response] of this.#responses) {
+    const covering = ['422', '4XX', 'default'].find((status) => status in responses);
+    for (const [status, response] of Object.entries(responses)) {
       const { content } = response;
       const place = ['responses', status];
-      if (/^[13]/.test(status) && (status !== '304' || this.#source.method !== 'get'))
+      if (/^[13]/.test(status) && (status !== '304' || method !== 'get'))
         this.mistake('redirections, informational responses', place, status);
       if (content && EMPTY.includes(status)) this.mistake('content of a 204', [...place, 'content'], status);
       const { 'x-conflicts': conflicts = {} } = response as { 'x-conflicts'?: unknown };
@@ -410,11 +422,11 @@ class OperationReader {
         this.mistake('`x-conflicts` of another form, or without a 409', [...place, 'x-conflicts'], status);
       }
       if (!content || !/^([45]|default)/.test(status)) continue;
-      this.#checkContent(content, `the response ${status}`, [...place, 'content']);
+      this.#checkContent(content, `the response ${status}`, place);
       const schema = this.#schemaOf(status);
-      const at = [...place, 'content', JSON_TYPE, 'schema'];
       const check = (value: Json, remedy: string) => {
-        if (!schema || this.#allows(schema, value)) return;
+        if (!schema || this.#context.allows(schema, value)) return;
+        const at = [...place, 'content', JSON_TYPE, 'schema'];
         this.mistake('another form of errors', at, status, JSON.stringify(value), remedy);
       };
       if (status !== '422') check({ error: 'text' }, '');
@@ -422,26 +434,21 @@ class OperationReader {
     }
   }
 
-  #checkHeader(status: string, header: string, hasLocation: boolean): void {
+  #checkHeader(operation: Operation, status: string, header: string, hasLocation: boolean): void {
     const { method } = this.#source;
-    const isSuccess = status === String(this.#operation?.status);
-    const isPage = this.#operation?.page !== undefined;
+    const isSuccess = status === String(operation.status);
+    const isPage = operation.page !== undefined;
     if (isSent(header, { status, method, isSuccess, isPage, hasLocation })) return;
     const place = ['responses', status, 'headers', header];
     if (header.toLowerCase() === 'location' && isSuccess) this.mistake('`Location` without a link', place);
     else this.mistake('a header that is never sent', place, header, status);
   }
 
-  /** Whether every record of the list has an id. */
-  #hasIds({ status }: Operation): boolean {
-    return requires(itemsOf(this.#schemaOf(status) ?? {}) ?? {}, 'id');
-  }
-
-  #readInput(source: Parameter, index: number): Input[] {
+  #readInput(source: DocumentParameter, index: number): Input[] {
     const { name, schema } = source;
     const parameter = `parameter ${name} in ${source.in}`;
     const refuse = <R extends Refused>(what: R, ...texts: Texts<R>): Input[] => {
-      this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
+      this.#mistakeAt(what, this.#source.places[index] ?? [], ...texts);
       return [];
     };
     // support.ts refuses any other place, and the specification demands a name.
@@ -462,7 +469,7 @@ class OperationReader {
     if (!separator) {
       return refuse('the styles `label` and `matrix`', parameter, style, source.in === 'query' ? 'form' : 'simple');
     }
-    if (source.allowEmptyValue && !this.#allows(schema, items ? [''] : '')) {
+    if (source.allowEmptyValue && !this.#context.allows(schema, items ? [''] : '')) {
       return refuse('`allowEmptyValue` of what is never empty', parameter);
     }
     if (!this.#allowsDefault(schema)) {
@@ -481,47 +488,46 @@ class OperationReader {
     ];
   }
 
-  #readBody(findDoubling: ReturnType<typeof createFindDoubling>): Body | undefined {
-    const { method } = this.#source;
-    const source = this.#source.requestBody as OpenAPIV3.RequestBodyObject | undefined;
-    if (!source) return undefined;
-    const place = ['requestBody', 'content'];
+  #readBody(): Body | undefined {
+    const { method, requestBody } = this.#source;
+    if (!requestBody) return undefined;
+    const { content, required = false } = requestBody;
+    const place = ['requestBody', 'content', JSON_TYPE, 'schema'];
     if (WITHOUT_BODY.includes(method)) {
       this.mistake('a body of a GET or a DELETE', ['requestBody'], method.toUpperCase());
     }
-    this.#checkContent(source.content, 'the body', place);
-    if (!source.content[JSON_TYPE]?.schema) this.mistake('content without a schema', place, 'the body', '');
-    const schema = (source.content[JSON_TYPE]?.schema ?? {}) as Schema;
-    const doubled = findDoubling(schema);
-    if (doubled !== undefined) this.mistake('a schema twice within itself', [...place, JSON_TYPE, 'schema'], doubled);
-    const fields = readFields(schema);
-    for (const { argument } of fields ?? [{ argument: 'the body' }]) {
-      const filled = fields ? (schema.properties?.[argument] ?? {}) : schema;
-      if (this.#allowsDefault(filled)) continue;
-      const at = [...place, JSON_TYPE, 'schema', ...(fields ? ['properties', argument] : []), 'default'];
-      this.mistake('a default that its schema does not allow', at, JSON.stringify(filled.default), argument);
+    this.#checkContent(content, 'the body', ['requestBody']);
+    if (!content[JSON_TYPE]?.schema) {
+      this.mistake('content without a schema', ['requestBody', 'content'], 'the body', '');
     }
-    return { isRequired: source.required === true, schema, fields };
+    const schema = (content[JSON_TYPE]?.schema ?? {}) as Schema;
+    const doubled = this.#context.findDoubling(schema);
+    if (doubled !== undefined) this.mistake('a schema twice within itself', place, doubled);
+    const fields = readFields(schema);
+    for (const [name, filled] of Object.entries(fields ? (schema.properties ?? {}) : { 'the body': schema })) {
+      if (this.#allowsDefault(filled)) continue;
+      const at = [...place, ...(fields ? ['properties', name] : []), 'default'];
+      this.mistake('a default that its schema does not allow', at, JSON.stringify(filled.default), name);
+    }
+    return { isRequired: required, schema, fields };
   }
 
   /** Whether the default can be sent to the function in place of a value; null stands for no value. */
   #allowsDefault(schema: Schema): boolean {
     const value = (schema.default ?? null) as Json;
-    return value === null || this.#allows(schema, value);
+    return value === null || this.#context.allows(schema, value);
   }
 
   /** The API key; undefined if the security is another. */
   #readKey(): Key | undefined {
-    const { security = [] } = this.#source;
-    const all = security.flatMap((requirement) => Object.keys(requirement));
-    const { method, path, security: own } = this.#source;
+    const { document } = this.#context;
+    const { method, path, security = [] } = this.#source;
     // Report a mistake in the document's security once, and not for each operation that inherits it.
-    const place = own === this.#document.security ? ['security'] : ['paths', path, method, 'security'];
-    const refuse = <R extends Refused>(what: R, ...texts: Texts<R>) =>
-      void this.mistakes.push(toMistake(what, place, ...texts));
-    const schemes = this.#document.components?.securitySchemes ?? {};
+    const place = security === document.security ? ['security'] : ['paths', path, method, 'security'];
+    const schemes = document.components?.securitySchemes ?? {};
+    const schemeOf = (name: string) => follow(document, schemes[name] ?? {}) as OpenAPIV3.SecuritySchemeObject;
+    const all = security.flatMap((requirement) => Object.keys(requirement));
     const [name = ''] = all;
-    const schemeOf = (name: string) => follow(this.#document, schemes[name] ?? {}) as OpenAPIV3.SecuritySchemeObject;
     const scheme = schemeOf(name);
     const isOptional = security.some((requirement) => Object.keys(requirement).length === 0);
     const roles = security.flatMap((requirement) => Object.values(requirement)).flat();
@@ -532,14 +538,16 @@ class OperationReader {
         ...(isOptional ? ['{}, which makes it optional'] : []),
         ...(roles.length > 0 ? [`the roles ${roles.join(' and ')}, which no key has`] : []),
       ];
-      return refuse('other security than a key in a header, or none', [...found, ...others].join(', ') || 'none');
+      const what = [...found, ...others].join(', ') || 'none';
+      this.#mistakeAt('other security than a key in a header, or none', place, what);
+      return undefined;
     }
-    if (!HEADER_NAME.test(scheme.name)) return refuse('a name that no header can have', scheme.name);
+    if (!HEADER_NAME.test(scheme.name)) this.#mistakeAt('a name that no header can have', place, scheme.name);
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction) {
       const text = 'x-rpc-used of the security scheme must name a function';
-      this.mistakes.push(toMistake('no function', ['components', 'securitySchemes', name, 'x-rpc-used'], text));
+      this.#mistakeAt('no function', ['components', 'securitySchemes', name, 'x-rpc-used'], text);
     }
     return {
       name: scheme.name,
@@ -571,7 +579,7 @@ class OperationReader {
 
 /** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */
 function readFields(schema: Schema): readonly Field[] | undefined {
-  const properties = Object.entries(schema.properties ?? {}).filter(([, property]) => !isResponseOnly(property));
+  const properties = Object.entries(schema.properties ?? {}).filter(([, property]) => !isHidden(property));
   // A field of patternProperties has no argument, and null has no fields.
   const isClosed = schema.additionalProperties === false && !schema.patternProperties && !schema.nullable;
   const isSpread = schema.type === 'object' && isClosed && properties.length > 0;
@@ -633,22 +641,23 @@ function readOptional(schema: Schema): readonly string[] {
 }
 
 /** The location of the record that a link from a path leads to; undefined if it does not lead to one by GET. */
-function readLocation(path: string, target: Operation | undefined, parameters: object): Location | undefined {
-  if (target?.source.method !== 'get') return undefined;
+function readLocation(path: string, target: Target | undefined, parameters: object): Location | undefined {
+  if (target?.method !== 'get') return undefined;
   const toTemplate = (text: string) => (text.startsWith('$') ? `{${text}}` : text);
   const given = Object.entries(parameters).map(([name, value]) => [
     name.replace(/^path\./, ''),
     toTemplate(String(value)),
   ]);
   const byName: Readonly<Record<string, string>> = Object.fromEntries(given);
-  const values = readTemplate(target.path).map((name) => [name, byName[name] ?? ''] as const);
+  const template = normalizeTemplate(target.path);
+  const values = readTemplate(template).map((name) => [name, byName[name] ?? ''] as const);
   const isKnown = values.every(
     ([, text]) => text !== '' && text.matchAll(EXPRESSIONS).every(([, one]) => KNOWN.test(`${one}`)),
   );
   if (values.length === 0 || !isKnown) return undefined;
   // Relative, because the gateway does not know the public URL behind a proxy.
   const toRoot = '../'.repeat(path.split('/').length - 2) || './';
-  return { path: toRoot + target.path.slice(1), values: Object.fromEntries(values) };
+  return { path: toRoot + template.slice(1), values: Object.fromEntries(values) };
 }
 
 function describeScheme(scheme: object | undefined): string {
@@ -659,8 +668,7 @@ function describeScheme(scheme: object | undefined): string {
 
 /** The schema of a response, by default of the success; undefined if it has no content. */
 export function readAnswerSchema({ source, status }: Pick<Operation, 'source'> & { readonly status: number | string }) {
-  const { content } = (source.responses[status] ?? {}) as Partial<OpenAPIV3.ResponseObject>;
-  return content?.[JSON_TYPE]?.schema as Schema | undefined;
+  return source.responses[status]?.content?.[JSON_TYPE]?.schema as Schema | undefined;
 }
 
 /** Whether the document declares a status for an operation: itself, a range such as 4XX, or `default`. */
@@ -668,7 +676,7 @@ export function declares({ statuses }: Pick<Operation, 'statuses'>, status: numb
   return [String(status), `${Math.floor(status / 100)}XX`, 'default'].some((code) => statuses.includes(code));
 }
 
-function readPage({ returns, inputs }: Operation): Page | undefined {
+function readPage({ returns, inputs }: Pick<Operation, 'returns' | 'inputs'>): Page | undefined {
   const find = (name: string, hasDefault: boolean) =>
     inputs.find((input) => input.in === 'query' && input.name === name && (input.default !== undefined) === hasDefault);
   const [limit, offset, after] = [find('limit', true), find('offset', true), find('after', false)];

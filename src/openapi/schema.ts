@@ -13,6 +13,7 @@ export type Schema = {
   readonly format?: string;
   readonly enum?: readonly unknown[];
   readonly default?: unknown;
+  readonly example?: unknown;
   readonly minimum?: number;
   readonly maximum?: number;
   readonly exclusiveMinimum?: number;
@@ -49,11 +50,12 @@ export const ANNOTATIONS: readonly string[] =
 export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
 export const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
-/** Replaces a readOnly property of a request, which is refused with this message. */
 const READ_ONLY = { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' };
-const RESPONSE_ONLY = { not: {}, 'x-not-message': READ_ONLY } as Schema;
-/** Replaces a writeOnly property of an answer. */
-const REQUEST_ONLY: Schema = { not: {} } as object;
+/** What replaces a hidden property: a readOnly one of a request, which is refused with this message, or a writeOnly one of an answer. */
+const HIDDEN: Readonly<Record<'request' | 'answer', Schema>> = {
+  request: { not: {}, 'x-not-message': READ_ONLY } as object,
+  answer: { not: {} } as object,
+};
 
 type Source = Record<string, unknown>;
 
@@ -67,7 +69,7 @@ export function createConverter(
 ): (schema: unknown) => Schema {
   /** The converted schemas, by the names of the properties that are hidden around them. */
   const converted = new Map<string, Map<object, Schema>>();
-  const hidden = use === 'request' ? 'readOnly' : 'writeOnly';
+  const marker = use === 'request' ? 'readOnly' : 'writeOnly';
   const isVersion30 = String(document.openapi).startsWith('3.0');
   /** Schemas wait in a queue to be filled: recursion would be too deep, because they form long chains of references. */
   const waiting: (() => void)[] = [];
@@ -130,12 +132,12 @@ export function createConverter(
   function findHidden(source: unknown, nesting = 0): readonly string[] {
     const node = follow(document, source as Source);
     if (typeof node !== 'object' || node === null || nesting > MAX_NESTING) return [];
-    const own = Object.entries((node.properties ?? {}) as Source).filter(([, property]) => isHidden(property));
+    const own = findMarked(node.properties as Source | undefined);
     const ofParts = (keyword: string) =>
       Array.isArray(node[keyword]) ? node[keyword].map((part) => findHidden(part, nesting + 1)) : [];
     const choices = ['anyOf', 'oneOf'].map(ofParts);
     return [
-      ...own.map(([name]) => name),
+      ...own,
       ...ofParts('allOf').flat(),
       ...choices.flatMap(([first = [], ...others]) =>
         first.filter((name) => others.every((all) => all.includes(name))),
@@ -143,21 +145,15 @@ export function createConverter(
     ];
   }
 
-  function isHidden(property: unknown): boolean {
-    return isMarked(document, property, hidden);
+  function findMarked(properties: Source = {}): readonly string[] {
+    return Object.keys(properties).filter((name) => isMarked(document, properties[name], marker));
   }
 
   /** Refuses properties that are hidden on this side, and requires none of them. */
-  function hideProperties(schema: Source, names: readonly string[], properties: Source = {}): void {
+  function hideProperties(schema: Source, names: readonly string[], properties?: Source): void {
     if (names.length === 0) return;
-    const own = Object.keys(properties).filter((name) => isHidden(properties[name]));
-    const refusal = use === 'request' ? RESPONSE_ONLY : REQUEST_ONLY;
-    if (own.length > 0) {
-      schema.properties = {
-        ...(schema.properties as object),
-        ...Object.fromEntries(own.map((name) => [name, refusal])),
-      };
-    }
+    const own = findMarked(properties).map((name) => [name, HIDDEN[use]]);
+    if (own.length > 0) schema.properties = { ...(schema.properties as object), ...Object.fromEntries(own) };
     const isShown = (name: unknown) => !names.includes(String(name));
     if (Array.isArray(schema.required)) schema.required = schema.required.filter(isShown);
     if (typeof schema.dependentRequired === 'object' && schema.dependentRequired !== null) {
@@ -275,9 +271,7 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
     const ownTags = readOwnTags(choices, name);
     schema[keyword] = choices.map((choice, index) => {
       const { $ref } = parts[index] ?? {};
-      const property = readProperties(choice).properties[name] ?? {};
-      const isHidden = isResponseOnly(property) || isRequestOnly(property);
-      if (typeof $ref !== 'string' || isHidden) return choice;
+      if (typeof $ref !== 'string' || isHidden(readProperties(choice).properties[name] ?? {})) return choice;
       const allowed = readAllowed(choice, name);
       const byMapping = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
       const lists = [byMapping, [readReference($ref).at(-1)]].map((list) =>
@@ -342,15 +336,11 @@ function mergeOnly(schema: Source, own: Schema, parts: readonly Schema[], isChoi
 
 /** In OpenAPI 3.0 an exclusive bound is a flag beside the bound. */
 function unifyBounds(schema: Record<string, unknown>): void {
-  for (const [flag, bound] of [
-    ['exclusiveMinimum', 'minimum'],
-    ['exclusiveMaximum', 'maximum'],
-  ] as const) {
-    if (typeof schema[flag] !== 'boolean') continue;
-    if (schema[flag] && schema[bound] !== undefined) {
-      schema[flag] = schema[bound];
-      delete schema[bound];
-    } else delete schema[flag];
+  for (const end of ['Minimum', 'Maximum']) {
+    const { [`exclusive${end}`]: flag, [end.toLowerCase()]: bound, ...others } = schema;
+    if (typeof flag !== 'boolean') continue;
+    const name = flag ? `exclusive${end}` : end.toLowerCase();
+    replace(schema, bound === undefined ? others : { ...others, [name]: bound });
   }
 }
 
@@ -450,19 +440,14 @@ export function readProperties(
 
 /** The schema of a property that two parts of an allOf declare. */
 function combine(one: Schema, other: Schema): Schema {
-  if (one === other || isResponseOnly(one) || isRequestOnly(one)) return one;
-  if (isResponseOnly(other) || isRequestOnly(other)) return other;
+  if (one === other || isHidden(one)) return one;
+  if (isHidden(other)) return other;
   const both: Source = { ...pick({ ...one, ...other }, isAnnotation), allOf: [one, other] };
   mergeParts(both);
   return both;
 }
 
-/** Whether a request's property is readOnly. */
-export function isResponseOnly(schema: Schema): boolean {
-  return schema === RESPONSE_ONLY;
-}
-
-/** Whether an answer's property is writeOnly. */
-export function isRequestOnly(schema: Schema): boolean {
-  return schema === REQUEST_ONLY;
+/** Whether a property is never there: it is readOnly in a request, or writeOnly in an answer. */
+export function isHidden(schema: Schema): boolean {
+  return Object.values(HIDDEN).includes(schema);
 }

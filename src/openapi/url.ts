@@ -82,7 +82,7 @@ export function createMatch(operations: ReadonlyMap<string, Operation>, apiRoot:
   const definition: OpenAPIV3.Document = { openapi: '3.0.3', info: { title: '', version: '' }, paths: {} };
   const router = new OpenAPIRouter({ definition, apiRoot, ignoreTrailingSlashes: false });
   // The router computes it twice for each match, which takes 7 µs instead of 0.3 µs.
-  router.getOperations = () => all;
+  router.getOperations = () => all as never;
   const find = (method: string, path: string) => {
     const found = router.matchOperation({ method, path, headers: {} });
     const isOther = found?.path.includes('{') && concrete.has(router.normalizePath(path));

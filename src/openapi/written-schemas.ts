@@ -17,55 +17,45 @@ import { mapChildren, SUBSCHEMAS } from './structure.ts';
 type Source = Record<string, unknown>;
 
 /**
- * Writes schemas for a validator, without annotations. No two places share an object: a schema that is used several times, or
- * within itself, is in the definitions, to which references with `base` lead; each after those within it.
+ * Prepares the writing of schemas for a validator, without annotations. No two places share an object: a schema that is used several
+ * times, or within itself, is in the definitions, to which references with `base` lead; each after those within it.
  */
 export function writeSchemas(roots: readonly Schema[], base: string) {
   const uses = new Map<unknown, number>();
-  const written = new Map<unknown, Source>();
-  const open: unknown[] = [...roots];
-  for (const schema of open) {
-    const count = uses.get(schema) ?? 0;
-    uses.set(schema, count + 1);
-    if (count > 0) continue;
-    written.set(schema, simplifyChoice(schema as Schema));
-    mapChildren('schema', written.get(schema) as Source, (_kind, part) => open.push(part));
-  }
-  const named = new Map<unknown, string>();
-  const write = (schema: unknown): object => {
-    if (uses.get(schema) === 1) return writeHere(written.get(schema) as Source);
-    const name = named.get(schema) ?? `s${named.size}`;
-    named.set(schema, name);
-    return { $ref: `${base}#/$defs/${name}` };
+  const simplified = new Map<unknown, Source>();
+  /** All schemas, each after those within it, unless they contain each other. */
+  const ordered = new Set<unknown>();
+  const open: unknown[] = [];
+  const use = (schema: unknown) => {
+    uses.set(schema, (uses.get(schema) ?? 0) + 1);
+    if (!simplified.has(schema)) open.push(schema);
   };
-  const writeHere = (schema: Source): object => {
+  roots.forEach(use);
+  // Not recursive: they form long chains.
+  for (let schema = open.at(-1); open.length > 0; schema = open.at(-1)) {
+    if (simplified.has(schema)) {
+      ordered.add(open.pop());
+      continue;
+    }
+    const own = simplifyChoice(schema as Schema);
+    simplified.set(schema, own);
+    mapChildren('schema', own, (_kind, part) => use(part));
+  }
+  const shared = [...ordered].filter((schema) => uses.get(schema) !== 1);
+  const names = new Map(shared.map((schema, index) => [schema, `s${index}`]));
+  const write = (schema: unknown): object => {
+    const name = names.get(schema);
+    return name === undefined ? writeHere(schema) : { $ref: `${base}#/$defs/${name}` };
+  };
+  const writeHere = (source: unknown): object => {
+    const schema = simplified.get(source) ?? {};
     // openapi-backend would not require a field that is binary.
     const validates = (name: string) => !isAnnotation(name) && !(name === 'format' && schema.format === 'binary');
     const kept = pick(schema, (name) => validates(name) || name.endsWith('-message'));
     const data = pick(kept, (name) => !Object.values(SUBSCHEMAS).flat().includes(name));
     return { ...mapChildren('schema', kept, (_kind, part) => write(part)), ...structuredClone(data) };
   };
-  const schemas = roots.map(write);
-  const definitions = new Map<unknown, object>();
-  for (const schema of named.keys()) definitions.set(schema, writeHere(written.get(schema) as Source));
-  const ordered = innerFirst(roots, (schema) => written.get(schema) ?? {}).filter((schema) => named.has(schema));
-  return {
-    schemas,
-    definitions: Object.fromEntries(ordered.map((schema) => [named.get(schema), definitions.get(schema)])),
-  };
-}
-
-/** All schemas, each after those within it, unless they contain each other. Not recursive: they form long chains. */
-function innerFirst(roots: readonly unknown[], read: (schema: unknown) => Source): unknown[] {
-  const ordered = new Set<unknown>();
-  const entered = new Set<unknown>();
-  const open = [...roots];
-  for (let schema = open.at(-1); open.length > 0; schema = open.at(-1)) {
-    if (entered.has(schema)) ordered.add(open.pop());
-    else mapChildren('schema', read(schema), (_kind, part) => !entered.has(part) && open.push(part));
-    entered.add(schema);
-  }
-  return [...ordered];
+  return { write, definitions: Object.fromEntries(shared.map((schema) => [names.get(schema), writeHere(schema)])) };
 }
 
 /**

@@ -15,6 +15,7 @@ import pg from 'pg';
 import { compile } from '../../../src/openapi/compile.ts';
 import { readDocument } from '../../../src/openapi/document.ts';
 import { SECURITY_HEADERS } from '../../../src/openapi/headers.ts';
+import type { DocumentParameter } from '../../../src/openapi/operations.ts';
 import { openPool, query } from './pool.ts';
 
 type Query = { limit: number; offset: number } & Partial<
@@ -32,8 +33,8 @@ const FIELDS = ['p_nome', 'p_email', 'p_telefone', 'p_sexo', 'p_data_nascimento'
 const { operations } = await compile(readDocument(join(import.meta.dirname, '../../../openapi.yaml')));
 const [list, create] = ['listarAlunos', 'criarAluno'].map((id) => operations.get(id)?.source);
 
-function toQuerySchema(parameters: OpenAPIV3.OperationObject['parameters'] = []) {
-  const own = (parameters as OpenAPIV3.ParameterObject[]).filter((parameter) => parameter.in === 'query');
+function toQuerySchema(parameters: readonly DocumentParameter[] = []) {
+  const own = parameters.filter((parameter) => parameter.in === 'query');
   const properties = Object.fromEntries(own.map(({ name, schema }) => [name, schema]));
   return { type: 'object', additionalProperties: false, properties };
 }
