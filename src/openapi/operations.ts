@@ -529,17 +529,14 @@ class OperationReader {
     const all = security.flatMap((requirement) => Object.keys(requirement));
     const [name = ''] = all;
     const scheme = schemeOf(name);
-    const isOptional = security.some((requirement) => Object.keys(requirement).length === 0);
     const roles = security.flatMap((requirement) => Object.values(requirement)).flat();
-    const isKey = scheme?.type === 'apiKey' && scheme.in === 'header';
-    if (isOptional || all.length !== 1 || !isKey || roles.length > 0) {
-      const found = all.map((name) => `${name} (${describeScheme(schemeOf(name))})`);
-      const others = [
-        ...(isOptional ? ['{}, which makes it optional'] : []),
-        ...(roles.length > 0 ? [`the roles ${roles.join(' and ')}, which no key has`] : []),
-      ];
-      const what = [...found, ...others].join(', ') || 'none';
-      this.#mistakeAt('other security than a key in a header, or none', place, what);
+    const found = [
+      ...all.map((one) => `${one} (${describeScheme(schemeOf(one))})`),
+      ...(security.some((one) => Object.keys(one).length === 0) ? ['{}, which makes it optional'] : []),
+      ...(roles.length > 0 ? [`the roles ${roles.join(' and ')}, which no key has`] : []),
+    ];
+    if (found.length !== 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
+      this.#mistakeAt('other security than a key in a header, or none', place, found.join(', ') || 'none');
       return undefined;
     }
     if (!HEADER_NAME.test(scheme.name)) this.#mistakeAt('a name that no header can have', place, scheme.name);

@@ -50,20 +50,17 @@ export function readTexts(documentFile: string): Translations {
   if (!Array.isArray(pairs)) {
     throw new DocumentError([{ text: `${name} must be a list of texts, each with en and pt-BR` }]);
   }
-  const mistakes = pairs.flatMap((pair, index) => {
-    const text = `${name}: text ${index + 1} must have en and pt-BR alone, each a string; it is ${JSON.stringify(pair)}`;
-    return isPair(pair) ? [] : [{ text }];
-  });
+  const texts = new Map<string, string>();
+  const mistakes: Mistake[] = [];
+  for (const [index, pair] of pairs.entries()) {
+    const { en, 'pt-BR': portuguese, ...others } = Object(pair) as Readonly<Record<string, unknown>>;
+    if (typeof en !== 'string' || typeof portuguese !== 'string' || Object.keys(others).length > 0) {
+      const found = JSON.stringify(pair);
+      mistakes.push({ text: `${name}: text ${index + 1} must have en and pt-BR alone, each a string; it is ${found}` });
+    } else if (portuguese.trim() !== '') texts.set(toLine(en), portuguese.trim());
+  }
   if (mistakes.length > 0) throw new DocumentError(mistakes);
-  const translated = pairs.filter(isPair).filter((pair) => pair['pt-BR'].trim() !== '');
-  return new Map(translated.map((pair) => [toLine(pair.en), pair['pt-BR'].trim()]));
-}
-
-type Pair = { readonly en: string; readonly 'pt-BR': string };
-
-function isPair(pair: unknown): pair is Pair {
-  if (!isJsonObject(pair) || Object.keys(pair).length !== 2) return false;
-  return typeof pair.en === 'string' && typeof pair['pt-BR'] === 'string';
+  return texts;
 }
 
 function toLine(text: string): string {
