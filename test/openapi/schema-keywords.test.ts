@@ -5,7 +5,7 @@ import { parse } from 'yaml';
 import { leaveOutNulls } from '../../src/api/answer.ts';
 import { describeError } from '../../src/api/messages.ts';
 import { toPlainIntegers } from '../../src/api/request.ts';
-import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
+import { type CompiledDocument, compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { ANNOTATIONS, createConverter, formOf, readProperties, scalarOf } from '../../src/openapi/schema.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 import { documentOf, jsonBody } from '../helpers/api.ts';
@@ -133,12 +133,16 @@ test('each keyword is in the table, or validates nothing', () => {
 test.each(ALL.map((row, index) => [...row, index] as const))(
   '%s: %s',
   async (version, _what, _schema, allowed, forbidden, index) => {
-    const validators = (await compiled.get(version))?.validators.get(`check${index}`);
-    const request = { path: {}, query: {}, header: {}, cookie: {} };
-    const isValid = (requestBody: unknown) => validators?.every((check) => check({ ...request, requestBody }));
+    const document = (await compiled.get(version)) as CompiledDocument;
+    const isValid = (body: unknown) => takes(document, `check${index}`, body);
     expect([isValid(allowed), isValid(forbidden)]).toEqual([true, false]);
   },
 );
+
+/** Whether an operation takes a body. */
+function takes({ validators }: CompiledDocument, id: string, requestBody: unknown): boolean | undefined {
+  return validators.get(id)?.every((check) => check({ path: {}, query: {}, header: {}, cookie: {}, requestBody }));
+}
 
 const CAT = `type: object, required: [kind], properties: { kind: { const: cat }, lives: { type: integer } }`;
 const DOG = `type: object, required: [kind], properties: { kind: { enum: [dog, fox] } }`;
@@ -174,65 +178,52 @@ test.each([
   expect(values.filter((value: unknown) => isValid(value))).toEqual(values.filter((value: unknown) => expected(value)));
 });
 
-/** A document with other schemas beside its own. */
-function withSchemas(document: OpenAPIV3.Document, schemas: object): OpenAPIV3.Document {
-  const { components } = document;
-  return { ...document, components: { ...components, schemas: { ...components?.schemas, ...schemas } } };
+const S = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
+
+/** The document with so many schemas S0, S1, … beside its own, and a body that has each of them as a property, if it has no other. */
+function withSchemas(
+  length: number,
+  toSchema: (n: number) => object,
+  { Any = {}, ...parts }: { Any?: object; paths?: OpenAPIV3.PathsObject } = {},
+) {
+  const all = Array.from({ length }, (_, n) => n);
+  const schemas = { Any, ...Object.fromEntries(all.map((n) => [`S${n}`, toSchema(n)])) };
+  const body = { type: 'object', properties: Object.fromEntries(all.map((n) => [`S${n}`, S(n)])) };
+  const { components, ...document } = documentOf(jsonBody(body));
+  return compile({
+    ...document,
+    components: { ...components, schemas: { ...components?.schemas, ...schemas } },
+    ...parts,
+  });
 }
 
 test('a long chain of schemas is compiled, in whatever order they are found', async () => {
-  const ref = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
-  const schemas = Array.from({ length: 500 }, (_, n) => [
-    `S${n}`,
-    { type: 'object', properties: { a: { type: 'string' }, ...(n > 0 ? { within: ref(n - 1) } : {}) } },
-  ]);
-  const body = { type: 'object', properties: Object.fromEntries(schemas.map(([name], n) => [name, ref(n)])) };
-  const { validators } = await compile(withSchemas(documentOf(jsonBody(body)), Object.fromEntries(schemas)));
-  const isValid = (S2: object) =>
-    validators.get('um')?.every((check) => check({ path: {}, query: {}, header: {}, cookie: {}, requestBody: { S2 } }));
-  expect([isValid({ within: { within: { a: 'b' } } }), isValid({ within: { within: { a: 1 } } })]).toEqual([
-    true,
-    false,
-  ]);
+  const withinOf = (n: number) => (n > 0 ? { within: S(n - 1) } : {});
+  const document = await withSchemas(500, (n) => ({
+    type: 'object',
+    properties: { a: { type: 'string' }, ...withinOf(n) },
+  }));
+  const isValid = (a: unknown) => takes(document, 'um', { S2: { within: { within: { a } } } });
+  expect([isValid('b'), isValid(1)]).toEqual([true, false]);
 });
 
 test.each([1_000, 3_000])('schemas in a ring of %s are refused in a sentence', async (length) => {
-  const ref = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
-  const names = Array.from({ length }, (_, n) => `S${n}`);
-  const toSchema = (_: unknown, n: number) => ({ type: 'object', properties: { within: ref((n + 1) % length) } });
-  const schemas = Object.fromEntries(names.map((name, n) => [name, toSchema(name, n)]));
-  const body = { type: 'object', properties: Object.fromEntries(names.map((name, n) => [name, ref(n)])) };
-  const compiled = compile(withSchemas(documentOf(jsonBody(body)), schemas));
+  const compiled = withSchemas(length, (n) => ({ type: 'object', properties: { within: S((n + 1) % length) } }));
   await expect(compiled).rejects.toThrow('refer to each other in too long a ring');
 });
 
 test('a hundred and fifty resources that may contain each other, each with operations, are compiled', async () => {
-  const names = Array.from({ length: 150 }, (_, n) => `S${n}`);
-  const Any = {
-    oneOf: names.map((name) => ({ $ref: `#/components/schemas/${name}` })),
-    discriminator: { propertyName: 'kind' },
-  };
+  const all = Array.from({ length: 150 }, (_, n) => n);
   const list = { type: 'array', items: { $ref: '#/components/schemas/Any' } };
-  const properties = Object.fromEntries(['contained', 'a', 'b', 'c', 'd', 'e'].map((name) => [name, list]));
-  const toResource = (name: string) => ({
-    type: 'object',
-    required: ['kind'],
-    properties: { kind: { enum: [name] }, ...properties },
+  const lists = Object.fromEntries(['contained', 'a', 'b', 'c', 'd', 'e'].map((name) => [name, list]));
+  const toResource = (n: number) => ({
+    ...{ type: 'object', required: ['kind'] },
+    properties: { kind: { enum: [`S${n}`] }, ...lists },
   });
-  const schemas = { Any, ...Object.fromEntries(names.map((name) => [name, toResource(name)])) };
-  const toItem = (name: string) => [
-    `/${name}`,
-    {
-      post: {
-        operationId: name,
-        'x-rpc': name.toLowerCase(),
-        ...jsonBody({ $ref: `#/components/schemas/${name}` }),
-        responses: { 204: { description: 'Done' } },
-      },
-    },
-  ];
-  const paths = Object.fromEntries(names.map(toItem));
-  const { operations } = await compile(withSchemas({ ...documentOf({}), paths }, schemas));
+  const toItem = (n: number) => [`/S${n}`, documentOf({ ...jsonBody(S(n)), operationId: `S${n}` }).paths['/um']];
+  const paths = Object.fromEntries(all.map(toItem));
+  const Any = { oneOf: all.map(S), discriminator: { propertyName: 'kind' } };
+  const { operations } = await withSchemas(150, toResource, { Any, paths });
   expect(operations.size).toBe(150);
 });
 
@@ -255,27 +246,17 @@ test('a discriminator chooses by its mapping, or by the names of schemas', () =>
   expect(filterBy(schemas.join('\n'), schema, `[${allowed}, ${forbidden}]`)).toEqual(parse(`[${allowed}]`));
 });
 
+const REFS = ['Cat', 'Dog'].map((name) => `{ $ref: '#/components/schemas/${name}' }`);
+
 test.each([
-  [
-    'lists the kinds of all',
-    '{ type: object, required: [kind], properties: { kind: { enum: [cat, Dog] } } }',
-    '{}',
-    '{}',
-  ],
-  ['has the kind of none', '{ type: object }', '{ kind: { const: cat } }', '{ kind: { const: Dog } }'],
-  [
-    'lists all, and an own kind is one',
-    '{ properties: { kind: { enum: [cat, Dog] } } }',
-    '{ kind: { const: cat } }',
-    '{}',
-  ],
+  ['lists the kinds of all', 'type: object, required: [kind], properties: { kind: { enum: [cat, Dog] } }', '{}', '{}'],
+  ['has the kind of none', 'type: object', '{ kind: { const: cat } }', '{ kind: { const: Dog } }'],
+  ['lists all, and an own kind is one', 'properties: { kind: { enum: [cat, Dog] } }', '{ kind: { const: cat } }', '{}'],
 ])('a discriminator chooses between schemas whose base %s', (_what, base, cat, dog) => {
-  const extend = (properties: string) =>
-    `{ allOf: [{ $ref: '#/components/schemas/Base' }, { properties: ${properties} }] }`;
-  const refs = ['Cat', 'Dog'].map((name) => `{ $ref: '#/components/schemas/${name}' }`);
-  const schema = `{ oneOf: [${refs}], discriminator: { propertyName: kind, mapping: { cat: Cat } } }`;
+  const extend = (own: string) => `{ allOf: [{ $ref: '#/components/schemas/Base' }, { properties: ${own} }] }`;
+  const schema = `{ oneOf: [${REFS}], discriminator: { propertyName: kind, mapping: { cat: Cat } } }`;
   const values = '[{ kind: cat }, { kind: Dog }, {}, { kind: Cat }, { kind: 1 }]';
-  const schemas = `{ Base: ${base}, Cat: ${extend(cat)}, Dog: ${extend(dog)} }`;
+  const schemas = `{ Base: { ${base} }, Cat: ${extend(cat)}, Dog: ${extend(dog)} }`;
   expect(filterBy(schemas, schema, values)).toEqual([{ kind: 'cat' }, { kind: 'Dog' }]);
 });
 
@@ -284,9 +265,8 @@ test.each([
   ['{ cat: Cat, dog: Dog }', '[cat, kitten, pet]', '[dog, pup, pet]'],
 ])('a discriminator with the mapping %s chooses by the values of one schema alone', (mapping, cat, dog) => {
   const toSchema = (kinds: string) => `{ type: object, required: [kind], properties: { kind: { enum: ${kinds} } } }`;
-  const refs = ['Cat', 'Dog'].map((name) => `{ $ref: '#/components/schemas/${name}' }`);
   const inline = '{ required: [x], properties: { kind: { enum: [a] } } }';
-  const schema = `{ oneOf: [${refs}, ${inline}], discriminator: { propertyName: kind, mapping: ${mapping} } }`;
+  const schema = `{ oneOf: [${REFS}, ${inline}], discriminator: { propertyName: kind, mapping: ${mapping} } }`;
   const kinds = [...parse(cat), ...parse(dog)].filter((kind) => kind !== 'pet');
   const values = [...kinds.map((kind) => `{ kind: ${kind} }`), '{ x: 1 }', '{ kind: a, x: 1 }'];
   const all = `[${values}, { kind: pet }, {}, { kind: Cat }]`;
@@ -359,11 +339,8 @@ test.each([
 });
 
 test.each([
-  [
-    'rows',
-    '[{"b":null,"a":",\\"b\\":null","d":{"b":null}},{"a":1,"b":null},{"b":null}]',
-    '[{"a":",\\"b\\":null","d":{"b":null}},{"a":1},{}]',
-  ],
+  ['rows', '[{"b":null,"a":",\\"b\\":null","d":{"b":null}},{"b":null}]', '[{"a":",\\"b\\":null","d":{"b":null}},{}]'],
+  ['rows', '[{"a":1,"b":null},{"b":null}]', '[{"a":1},{}]'],
   ['rows', '[]', '[]'],
   ['rows', '[{"b" : null , "c":[[],"}"]},{}]', '[{ "c":[[],"}"]},{}]'],
   ['row', '{"b":"null","a":"b\\":null","c":null,"b":null}', '{"b":"null","a":"b\\":null","c":null}'],

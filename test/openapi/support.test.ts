@@ -212,27 +212,22 @@ const NO_VALUE = 'leave no valid value: correct one of the two';
 const photo = (value: string) =>
   bodyOf(`{ type: object, additionalProperties: false, properties: { p_photo: { format: byte, default: ${value} } } }`);
 
-test.each<[place: string, yaml: string, message?: string]>([
-  ...['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/../shops'].map(
-    (path): [string, string, string] => [`paths ${path}`, own(), `no request has the path ${path}`],
+type Row = [place: string, yaml: string, message?: string];
+/** A row for each value at a place that is refused with the same message. */
+const rows = (place: string, message: string, ...values: string[]) => values.map((yaml): Row => [place, yaml, message]);
+
+test.each<Row>([
+  ...['/pets/{', '/pets/{}', '/pets/{a/b}', '/pets%', '/pets#all', '/pets/../shops'].flatMap((path) =>
+    rows(`paths ${path}`, `no request has the path ${path}`, own()),
   ),
-  ...['{}', '[null]', '[{}]', '[{ url: [] }]', '[{ url: /v1, variables: [null] }]', "[{ url: '/{a}' }]"].map(
-    (servers): [string, string, string] => ['servers', servers, 'server'],
-  ),
+  ...rows('servers', 'server', '{}', '[null]', '[{}]', '[{ url: [] }]', '[{ url: /v1, variables: [null] }]'),
+  ['servers', "[{ url: '/{a}' }]", 'server'],
   ['servers', '[{ url: /%zz }]', 'the URL of a server is /%zz'],
   ['servers', "[{ url: '/{v}', variables: { v: { default: v1, enum: [v1, v2] } } }]", 'have the paths /v1 and /v2'],
   [PET, '{ $ref: 1 }', '$ref must be string'],
   [PET, '{ properties: { a: { ref: 1 } } }', 'has ref, which JSON Schema does not define: call it $ref'],
-  [
-    'components responses a',
-    '{ description: A, schema: {} }',
-    'does not define: move it into content, below application',
-  ],
-  [
-    'components requestBodies a',
-    '{ content: {}, schema: {} }',
-    'does not define: move it into content, below application',
-  ],
+  ['components responses a', '{ description: A, schema: {} }', 'not define: move it into content, below application'],
+  ['components requestBodies a', '{ content: {}, schema: {} }', 'not define: move it into content, below application'],
   [`${GET} responses 200 content application/json schema`, '{ $ref: 1 }', '$ref must be string'],
   [PET, '{ type: string, enum: [null, a] }', 'schemas Pet: enum has values of another type than string, null: correct'],
   [PET, '{ type: [integer, boolean], enum: [1, "2"] }', 'type than integer or boolean, "2": correct them'],
@@ -245,11 +240,7 @@ test.each<[place: string, yaml: string, message?: string]>([
   [PET, '{ type: [string, "null"], enum: [a, null] }'],
   [PET, '{ type: number, minimum: 1, maximum: 1 }'],
   [PET, '{ type: object, required: [x-a], patternProperties: { ^x-: {} }, additionalProperties: false }'],
-  [
-    PET,
-    '{ items: { allOf: [{ properties: { __proto__: {} } }] } }',
-    'Pet: no parameter and no property can have the name',
-  ],
+  [PET, '{ items: { allOf: [{ properties: { __proto__: {} } }] } }', 'Pet: no parameter and no property can have the'],
   ['paths /shops', own('id'), 'the path has the parameters none, and id in path'],
   ['paths /shops/{id}/{id}', own('id'), 'the path has the parameters id, id, and id in path'],
   [`${GET} security`, '[]', 'it has none'],
@@ -265,28 +256,16 @@ test.each<[place: string, yaml: string, message?: string]>([
     'or an array of one of them',
   ],
   [PARAMETERS, `[${ID}, ${emptyOf('{ type: string }')}]`],
-  ...['{ enum: [a] }', '{ type: string, minLength: 1 }', '{ type: string, format: date }'].map(
-    (schema): [string, string, string] => [
-      PARAMETERS,
-      `[${ID}, ${emptyOf(schema)}]`,
-      'allows an empty value, which its',
-    ],
+  ...['{ enum: [a] }', '{ type: string, minLength: 1 }', '{ type: string, format: date }'].flatMap((schema) =>
+    rows(PARAMETERS, 'allows an empty value, which its', `[${ID}, ${emptyOf(schema)}]`),
   ),
   [PARAMETERS, "[{ $ref: '#/components/parameters/Id', required: true }]", 'required beside $ref has no effect'],
   ['paths /cats/{id}', "{ $ref: '#/paths/~1pets~1{id}', post: {} }", 'POST /cats/{id}: post beside $ref has no effect'],
   [PET, '{ type: string, format: constructor }', 'unknown format "constructor"'],
-  [
-    `${GET} responses 200 links`,
-    "{ self: { operationRef: '#/paths/~1a/get' } }",
-    'the link self refers to #/paths/~1a/get',
-  ],
+  [`${GET} responses 200 links`, "{ self: { operationRef: '#/paths/~1a/get' } }", 'self refers to #/paths/~1a/get'],
   [PET, '{ discriminator: { propertyName: a, mapping: { b: C } } }', 'the reference #/components/schemas/C leads to'],
   [`${GET} security`, '[{ apiKey: [admin] }]', 'it has apiKey (apiKey in header), the roles admin, which no key has'],
-  [
-    PET,
-    '{ type: integer, format: uint32 }',
-    'unknown format "uint32": the gateway could not check it; use minimum and',
-  ],
+  [PET, '{ type: integer, format: uint32 }', 'format "uint32": the gateway could not check it; use minimum and'],
   [PET, '{ type: [boolean, "null"], format: int32 }', 'unknown format "int32" of boolean or null'],
   [PET, '{ type: string, format: int64 }'],
   [PET, '{ type: [number, string], format: double }'],
@@ -315,30 +294,24 @@ test.each<[place: string, yaml: string, message?: string]>([
   ['components securitySchemes apiKey x-example', '1', 'x-example must be a text'],
   ['components examples a', '{ value: {}, x-generated: id }', 'examples a: x-generated must be a list of names'],
   ['components examples a', '{ value: {}, x-request: a }', 'examples a: x-request must be an object'],
-  [
-    'components parameters a',
-    '{ name: a, in: query, schema: {}, x-filter: none }',
-    'parameters a: x-filter must be an',
-  ],
+  ['components parameters a', '{ name: a, in: query, schema: {}, x-filter: none }', 'a: x-filter must be an object'],
   [`${GET} responses 304`, '{ description: Same, content: {} }', 'GET /pets/{id}: a 304 has no content'],
   [
     'paths /shops',
     bodyOf('{}').replace("{ '204'", "{ '304': { description: '' }, '204'"),
     'POST /shops: the gateway never answers with 304',
   ],
-  ...['4XX', 'default'].map((status): [string, string, string] => [
-    `${GET} responses ${status}`,
-    '{ description: No, content: { application/json: { schema: { properties: { error: { type: string } } } } } }',
-    `response ${status} does not allow what the gateway sends: {"error":{"field":["message"]}}; or declare a 422`,
-  ]),
+  ...['4XX', 'default'].map(
+    (status): Row => [
+      `${GET} responses ${status}`,
+      '{ description: No, content: { application/json: { schema: { properties: { error: { type: string } } } } } }',
+      `response ${status} does not allow what the gateway sends: {"error":{"field":["message"]}}; or declare a 422`,
+    ],
+  ),
   [`${GET} GET`, '{}', 'has GET, which OpenAPI does not define: call it get'],
   ['paths shops', '{}', 'has shops, which OpenAPI does not define: call it /shops'],
   ['paths /shops', '{ put: { sumary: A, tags: [1], responses: {} } }', 'has sumary, which OpenAPI does not define'],
-  [
-    'components headers a',
-    '{ example: 1, examples: {}, schema: {} }',
-    'headers a: has two keys of which OpenAPI allows',
-  ],
+  ['components headers a', '{ example: 1, examples: {}, schema: {} }', 'headers a: has two keys of which OpenAPI'],
   ['paths /shops', '{ /rooms: {} }', '/shops: /rooms is at /shops instead of under paths: '],
   ['paths /pets', photo('AAAA')],
   ['paths /pets', photo('null')],
