@@ -41,6 +41,18 @@ export type KeyState = {
   readonly month: number;
 };
 
+/** The calls of one kind, as the store takes them. */
+export type UsageRow = {
+  readonly key: string;
+  readonly day: string;
+  readonly class: string;
+  readonly operation: string;
+  calls: number;
+};
+
+/** The class of refused calls, which count against no limit. */
+export const REFUSED = '429';
+
 /** A moment in a time zone. */
 type Moment = {
   /** The day, as YYYY-MM-DD. */
@@ -70,6 +82,10 @@ const DAY = 86_400;
 
 /** The limits of a known key, and its calls against them. */
 export class Account {
+  /** The SHA-256 of the key. */
+  readonly hash: string;
+  /** The calls that are not sent to the store yet, by day, class and operation. */
+  readonly rows = new Map<string, UsageRow>();
   /** Whether its calls have to be admitted. */
   isLimited = false;
   /** When the store was last asked for its limits, in ms since 1970. */
@@ -81,12 +97,12 @@ export class Account {
     { name: 'month', begin: '', recorded: 0, own: 0 },
   ];
 
+  constructor(hash: string) {
+    this.hash = hash;
+  }
+
   /** Takes over the store's counts of a day, which include the `recorded` calls of this process. */
-  update(
-    { original_id, limits, today, month }: KeyState,
-    day: string,
-    recorded: readonly { readonly day: string; readonly calls: number }[],
-  ): void {
+  update({ original_id, limits, today, month }: KeyState, day: string, recorded: readonly UsageRow[]): void {
     const isNumber = ([, limit]: [string, unknown]) => Number.isSafeInteger(limit) && Number(limit) > 0;
     this.#limits = Object.fromEntries(Object.entries(limits).filter(isNumber));
     this.isLimited = Object.keys(this.#limits).length > 0;
@@ -95,7 +111,7 @@ export class Account {
       // Another day may have begun meanwhile.
       if (toBegin(period, day) < period.begin) continue;
       begin(period, day);
-      const added = recorded.filter((row) => row.day.startsWith(period.begin));
+      const added = recorded.filter((row) => row.day.startsWith(period.begin) && row.class !== REFUSED);
       period.own = Math.max(0, period.own - added.reduce((sum, { calls }) => sum + calls, 0));
       period.recorded = period.name === 'day' ? today : month;
     }

@@ -27,8 +27,8 @@ type Client = {
 
 type RefusedCall = { readonly failure: Failure };
 
-/** A permit to verify one key, or for one delayed refusal. */
-type Permit = { free(): void };
+/** Frees a permit to verify one key, or of one delayed refusal. */
+type Free = () => void;
 
 /** The maximum number of remembered keys; a dropped key counts as unknown until the store accepts it again. */
 const MAX_KEYS = 10_000;
@@ -42,7 +42,7 @@ const MAX_DELAYED = 2_000;
 /** The maximum number of sources whose refusals are counted. */
 const MAX_SOURCES = 10_000;
 
-const UNLIMITED: Permit = { free: () => {} };
+const UNLIMITED: Free = () => {};
 
 /** Creates the guard. `perMinute` refusals per network, and per key over its limits, are immediate; with 0 all are. */
 export function createGuard(perMinute: number): Guard {
@@ -50,29 +50,23 @@ export function createGuard(perMinute: number): Guard {
   const refusals = createDelays(perMinute);
   const slowed = createDelays(perMinute);
 
-  async function verify<R extends Rows | RefusedCall>(
-    { key = '', network }: Client,
-    call: (share: string) => Promise<R>,
-  ): Promise<R | RefusedCall> {
-    const permit = refusals.takePermit(network);
-    if (!permit) return { failure: { kind: 'tooManyRefusals' } };
-    try {
-      const result = await call(`address ${network}`);
-      if (!('failure' in result) || lacksPermission(result.failure)) accepted.set(key, true);
-      return result;
-    } finally {
-      permit.free();
-    }
-  }
-
   return {
     attempt: async (client, call) => {
-      const { key = '' } = client;
+      const { key = '', network } = client;
       // accepted.has would not mark the key as recently used.
-      if (!accepted.get(key)) return verify(client, call);
-      const result = await call(key);
-      if ('failure' in result && isWrongKey(result.failure)) accepted.delete(key);
-      return result;
+      const isAccepted = accepted.get(key) === true;
+      const free = isAccepted ? UNLIMITED : refusals.takePermit(network);
+      if (!free) return { failure: { kind: 'tooManyRefusals' } };
+      try {
+        const result = await call(isAccepted ? key : `address ${network}`);
+        const failure = 'failure' in result ? result.failure : undefined;
+        if (failure && isWrongKey(failure)) accepted.delete(key);
+        // A key that only lacks the permission for this call is right.
+        else if (!isAccepted && (!failure || failure.kind === 'refusedKey')) accepted.set(key, true);
+        return result;
+      } finally {
+        free();
+      }
     },
     holdBack: async (failure, client) => {
       // A client that ignores Retry-After would cost others processor time. If too many refusals are delayed already, it is not.
@@ -85,57 +79,45 @@ export function createGuard(perMinute: number): Guard {
   };
 }
 
-/** Whether the key is right, and only lacks the permission for this call. */
-function lacksPermission(failure: Failure): boolean {
-  return failure.kind === 'refusedKey' && failure.lacksPermission === true;
-}
-
 function isWrongKey(failure: Failure): boolean {
-  return failure.kind === 'refusedKey' && !lacksPermission(failure);
+  return failure.kind === 'refusedKey' && !failure.lacksPermission;
 }
 
-/** Delays refusals by their source: a network, or a key that is over its limits. */
-export type Delays = {
-  /** Takes one of a source's permits; undefined if none is left. */
-  takePermit(source: string): Permit | undefined;
-  /** Waits for the delay of a refusal. Returns false if too many are delayed already, and this one must be dropped. */
-  holdBack(source: string, signal: AbortSignal): Promise<boolean>;
-};
-
-/** Creates the delays. Refusals are counted by source, for a minute from the first one. */
-export function createDelays(perMinute: number): Delays {
-  if (perMinute === 0) return { takePermit: () => UNLIMITED, holdBack: async () => true };
+/** Creates the delays of refusals, which are counted by source, for a minute from the first one: a network, or a key over its limits. */
+export function createDelays(perMinute: number) {
   const counts = new LRUCache<string, number>({ max: MAX_SOURCES, ttl: MINUTE_MS, noUpdateTTL: true });
   /** The number of taken permits by source: keys being verified and delayed refusals. */
   const taken = new Map<string, number>();
   let delayed = 0;
 
-  function take(source: string): Permit {
+  function take(source: string): Free {
     taken.set(source, (taken.get(source) ?? 0) + 1);
-    const free = () => {
+    return () => {
       const rest = (taken.get(source) ?? 1) - 1;
       if (rest > 0) taken.set(source, rest);
       else taken.delete(source);
     };
-    return { free };
   }
 
   return {
-    takePermit: (source) => {
-      if ((counts.get(source) ?? 0) < perMinute) return UNLIMITED;
+    /** Takes one of a source's permits, and returns what frees it; undefined if none is left. */
+    takePermit: (source: string): Free | undefined => {
+      if (perMinute === 0 || (counts.get(source) ?? 0) < perMinute) return UNLIMITED;
       return (taken.get(source) ?? 0) < MAX_PERMITS ? take(source) : undefined;
     },
-    holdBack: async (source, signal) => {
+    /** Waits for the delay of a refusal. Returns false if too many are delayed already, and this one must be dropped. */
+    holdBack: async (source: string, signal: AbortSignal): Promise<boolean> => {
+      if (perMinute === 0) return true;
       const count = (counts.get(source) ?? 0) + 1;
       counts.set(source, count);
       if (count <= perMinute) return true;
       if (delayed >= MAX_DELAYED) return false;
       delayed += 1;
-      const permit = take(source);
+      const free = take(source);
       // Keeps the permit for the whole delay: otherwise a client that disconnects early could guess at any speed.
       setTimeout(() => {
         delayed -= 1;
-        permit.free();
+        free();
       }, DELAY_MS).unref();
       // Rejects only if the client has disconnected.
       await delay(DELAY_MS, undefined, { signal }).catch(() => {});

@@ -8,7 +8,7 @@ import { type Failure, isFault, messageOf } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Call, Rows } from '../store/store.ts';
 import type { EndedRequest } from '../telemetry/record.ts';
-import { Account, type Admission, createCalendar, type KeyState } from './account.ts';
+import { Account, type Admission, createCalendar, type KeyState, REFUSED, type UsageRow } from './account.ts';
 import type { TakeToken } from './buckets.ts';
 
 /** The usage of keys in one process. */
@@ -50,18 +50,8 @@ export type UsageOptions = {
   readonly now?: () => number;
 };
 
-/** The calls of one kind, as the store takes them. */
-type UsageRow = {
-  /** The SHA-256 of the key. */
-  readonly key: string;
-  readonly day: string;
-  readonly class: string;
-  readonly operation: string;
-  readonly calls: number;
-};
-
 /** Rows that the store adds once, however often they are sent. */
-type Batch = { readonly sequence: number; readonly rows: readonly UsageRow[]; readonly keys: readonly string[] };
+type Batch = { readonly sequence: number; readonly rows: UsageRow[]; readonly accounts: Account[] };
 
 /** How often a batch is sent, in ms. A process that is killed loses the counts of this time. */
 const RECORD_EVERY_MS = 5_000;
@@ -75,15 +65,13 @@ const BRIEFLY_MS = 2_000;
 const RETRY_MS = 100;
 /** The maximum number of known keys. A dropped key is learned again. */
 const MAX_KEYS = 10_000;
-/** The maximum number of rows in memory, at about 150 bytes each, and in a batch. */
+/** The maximum number of rows in memory, at some 200 bytes each, and in a batch. */
 const MAX_ROWS = 200_000;
 const MAX_BATCH = 5_000;
 /** The maximum number of keys in a batch: PostgREST returns no more rows (supabase/config.toml). */
 const MAX_ANSWERED = 1_000;
 /** The store's answer for one key is smaller, in bytes. */
 const ANSWER_SIZE = 500;
-/** The class of refused calls, which count against no limit. */
-const REFUSED = '429';
 
 /** The function of a document that records usage; undefined if it names none. */
 export function findUsageFunction({ operations }: CompiledDocument): string | undefined {
@@ -103,8 +91,8 @@ export function openUsage(options: UsageOptions): Usage {
 
   const accounts = new LRUCache<string, Account>({ max: MAX_KEYS });
   const learning = new Map<string, Promise<void>>();
-  /** By key, then by day, class and operation. */
-  const counts = new Map<string, Map<string, number>>();
+  /** The accounts with rows to record, by key: one that was dropped from `accounts` keeps them. */
+  const pending = new Map<string, Account>();
   let rows = 0;
   let lost = 0;
   let sequence = 0;
@@ -125,29 +113,23 @@ export function openUsage(options: UsageOptions): Usage {
   }
 
   async function ask(key: string): Promise<void> {
+    const account = accounts.get(key) ?? pending.get(key) ?? new Account(hash('sha256', key, 'hex'));
     const { day } = readCalendar();
-    const result = await callStore(toBatchCall([{ key: toHash(key) }], null), brieflyMs);
-    if (!accounts.has(key)) accounts.set(key, new Account());
+    const result = await callStore(toBatchCall([{ key: account.hash }], null), brieflyMs);
+    accounts.set(key, account);
     learning.delete(key);
     // After a failure the answer to the next batch has the limits.
-    updateAccounts([key], day, [], 'failure' in result ? [] : JSON.parse(result.json));
+    updateAccounts([account], day, [], 'failure' in result ? '[]' : result.json);
   }
 
-  function updateAccounts(
-    keys: readonly string[],
-    day: string,
-    recorded: readonly UsageRow[],
-    answer: readonly KeyState[],
-  ): void {
-    const limits = new Map(answer.map((row) => [row.key, row]));
+  /** Takes over the store's answer to the `recorded` calls of a day. */
+  function updateAccounts(known: readonly Account[], day: string, recorded: readonly UsageRow[], json: string): void {
+    const states = new Map((JSON.parse(json) as readonly KeyState[]).map((state) => [state.key, state]));
     const calls = Map.groupBy(recorded, (row) => row.key);
-    for (const key of keys) {
-      const name = toHash(key);
-      const known = limits.get(name);
-      const own = (calls.get(name) ?? []).filter((row) => row.class !== REFUSED);
-      const account = accounts.peek(key);
-      if (known) account?.update(known, day, own);
-      if (account) account.askedAt = now();
+    for (const account of known) {
+      const state = states.get(account.hash);
+      if (state) account.update(state, day, calls.get(account.hash) ?? []);
+      account.askedAt = now();
     }
   }
 
@@ -172,24 +154,22 @@ export function openUsage(options: UsageOptions): Usage {
     return account.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
-  const isFull = ({ keys, rows }: Pick<Batch, 'keys' | 'rows'>) => keys.length === maxKeys || rows.length >= MAX_BATCH;
+  const isFull = (batch: Omit<Batch, 'sequence'>) =>
+    batch.accounts.length === maxKeys || batch.rows.length >= MAX_BATCH;
 
   function takeBatch(): Batch | undefined {
-    const taken: UsageRow[] = [];
-    const keys: string[] = [];
-    for (const [key, own] of counts) {
-      if (isFull({ keys, rows: taken })) break;
-      keys.push(key);
-      counts.delete(key);
-      rows -= own.size;
-      for (const [kind, calls] of own) {
-        const [day = '', name = '', ...operation] = kind.split(' ');
-        taken.push({ key: toHash(key), day, class: name, operation: operation.join(' '), calls });
-      }
-    }
-    if (taken.length === 0) return undefined;
+    if (pending.size === 0) return undefined;
     sequence += 1;
-    return { sequence, rows: taken, keys };
+    const batch: Batch = { sequence, rows: [], accounts: [] };
+    for (const [key, account] of pending) {
+      if (isFull(batch)) break;
+      pending.delete(key);
+      batch.accounts.push(account);
+      batch.rows.push(...account.rows.values());
+      rows -= account.rows.size;
+      account.rows.clear();
+    }
+    return batch;
   }
 
   /** Sends what has been counted, and once a minute has the store delete what has expired. Returns whether that succeeded. */
@@ -200,7 +180,7 @@ export function openUsage(options: UsageOptions): Usage {
       const { day } = readCalendar();
       const result = await callStore(toBatchCall(unanswered.rows, unanswered.sequence), ms);
       if (!noteResult(result)) return false;
-      updateAccounts(unanswered.keys, day, unanswered.rows, JSON.parse(result.json));
+      updateAccounts(unanswered.accounts, day, unanswered.rows, result.json);
       goesOn = isFull(unanswered);
       unanswered = undefined;
     }
@@ -245,16 +225,15 @@ export function openUsage(options: UsageOptions): Usage {
       const name = toClass(status);
       account.add(Number(name !== REFUSED) - Number(isAdmitted), moment);
       const kind = `${moment.day} ${name} ${operation.id}`;
-      const own = counts.get(key) ?? new Map<string, number>();
-      if (!own.has(kind)) {
-        if (rows === MAX_ROWS) {
-          lost += 1;
-          return;
-        }
+      const row = account.rows.get(kind);
+      if (row) row.calls += 1;
+      else if (rows === MAX_ROWS) lost += 1;
+      else {
+        const { day } = moment;
+        account.rows.set(kind, { key: account.hash, day, class: name, operation: operation.id, calls: 1 });
+        pending.set(key, account);
         rows += 1;
-        counts.set(key, own);
       }
-      own.set(kind, (own.get(kind) ?? 0) + 1);
     },
     flush: async () => void (await flush()),
     close: async () => {
@@ -265,18 +244,13 @@ export function openUsage(options: UsageOptions): Usage {
         if (await flush(brieflyMs)) continue;
         // The connection may have been lost meanwhile.
         if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
-        const left = [...counts.values(), unanswered?.rows ?? []].flatMap((own) =>
-          own instanceof Map ? [...own.values()] : own.map(({ calls }) => calls),
-        );
-        log.warn(`The usage of ${left.reduce((sum, calls) => sum + calls, lost)} calls is lost`);
+        const left = [...pending.values()].flatMap((account) => [...account.rows.values()]);
+        const count = [...left, ...(unanswered?.rows ?? [])].reduce((sum, { calls }) => sum + calls, lost);
+        log.warn(`The usage of ${count} calls is lost`);
         return;
       }
     },
   };
-}
-
-function toHash(key: string): string {
-  return hash('sha256', key, 'hex');
 }
 
 /** A 304 counts as a success. */

@@ -17,9 +17,9 @@ describe('the permits', () => {
   const create = () => {
     const refusals = createDelays(1);
     const isTaken = (address: string) => {
-      const permit = refusals.takePermit(address);
-      permit?.free();
-      return permit === undefined;
+      const free = refusals.takePermit(address);
+      free?.();
+      return free === undefined;
     };
     return { ...refusals, isTaken };
   };
@@ -49,7 +49,7 @@ describe('the permits', () => {
     await holdBack(ADDRESS, never);
     const permits = Array.from({ length: 11 }, () => takePermit(ADDRESS));
     expect(permits.map((permit) => permit !== undefined)).toEqual([...Array(10).fill(true), false]);
-    permits[0]?.free();
+    permits[0]?.();
     expect(takePermit(ADDRESS)).toBeDefined();
   });
 
