@@ -25,9 +25,12 @@ export type Log = {
 type LogLevel = Config['logLevel'];
 type Destination = Pick<Output, 'write' | 'flush'>;
 /** The fields of a line. */
-type Line = Readonly<Record<string, unknown>>;
+type Fields = Readonly<Record<string, unknown>>;
+type Line = Fields & { readonly level: LogLevel; readonly time: string };
 
-const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
+/** The levels in their order, with their colors on a terminal. */
+const COLORS = { debug: 'blue', info: 'green', warn: 'yellow', error: 'red', silent: 'reset' } as const;
+const LEVELS = Object.keys(COLORS);
 
 /** Log options. `keyHeaders` are the lower-case names of headers that carry a key: a whole key is never logged. */
 export type LogOptions = {
@@ -43,8 +46,11 @@ export type LogOptions = {
 };
 
 const STDOUT = 1;
-/** The length of the key prefix in logs and lists. It would give away too much of a key shorter than MIN_LENGTH_TO_SHOW. */
-const PREFIX_LENGTH = 17;
+/**
+ * The prefix of a key in logs and lists, without characters that control the reader's terminal. It would give away too much
+ * of a key shorter than MIN_LENGTH_TO_SHOW.
+ */
+const PREFIX = /^[!-~]{17}/;
 const MIN_LENGTH_TO_SHOW = 40;
 /** The maximum length of each text in a shortened line. */
 const MAX_TEXT_LENGTH = 500;
@@ -90,7 +96,7 @@ export function createLog(options: LogOptions, destination: Destination): Log {
 function createWriter({ level, isTerminal, hasColors = false, isShared = false, worker }: LogOptions, to: Destination) {
   const lowest = LEVELS.indexOf(level);
   const readTime = createClock();
-  return (level: LogLevel, fields: Line | (() => Line)): void => {
+  return (level: LogLevel, fields: Fields | (() => Fields)): void => {
     if (LEVELS.indexOf(level) < lowest) return;
     const line = { level, time: readTime(), worker, ...(typeof fields === 'function' ? fields() : fields) };
     if (isTerminal) to.write(toText(line, hasColors));
@@ -124,7 +130,7 @@ function toLevel({ fault, status, endpoint }: EndedRequest): LogLevel {
   return PROBES.includes(endpoint) ? 'debug' : 'info';
 }
 
-function toLine(record: EndedRequest, keyHeaders: readonly string[]): Line {
+function toLine(record: EndedRequest, keyHeaders: readonly string[]): Fields {
   const { headers, fault } = record;
   return {
     requestId: record.id,
@@ -135,26 +141,18 @@ function toLine(record: EndedRequest, keyHeaders: readonly string[]): Line {
     durationMs: round(record.durationMs),
     storeMs: record.storeMs === undefined ? undefined : round(record.storeMs),
     responseBytes: record.responseBytes,
-    keyPrefix: toPrefixes(readKeys(headers, keyHeaders, MIN_LENGTH_TO_SHOW))[0],
+    keyPrefix: readKeys(headers, keyHeaders, MIN_LENGTH_TO_SHOW).flatMap((key) => PREFIX.exec(key) ?? [])[0],
     traceId: (record.span?.traceparent ?? record.traceparent)?.slice(3, 35),
     fault: fault && describe(fault, readKeys(headers, keyHeaders, MIN_LENGTH_TO_HIDE)),
   };
 }
 
-const COLORS: Readonly<Record<string, 'green' | 'yellow' | 'red' | 'blue'>> = {
-  debug: 'blue',
-  info: 'green',
-  warn: 'yellow',
-  error: 'red',
-};
-
 /** A line for people: the local time, the level and a sentence, with a fault below it. */
 function toText(line: Line, hasColors: boolean): string {
   const { time, level, worker, fault } = line;
-  const label = String(level).toUpperCase();
-  const color = hasColors && COLORS[String(level)];
-  const shown = color ? styleText(color, label, { validateStream: false }) : label;
-  const at = new Date(String(time));
+  const label = level.toUpperCase();
+  const shown = hasColors ? styleText(COLORS[level], label, { validateStream: false }) : label;
+  const at = new Date(time);
   const clock = `${at.toTimeString().slice(0, 8)}.${String(at.getMilliseconds()).padStart(3, '0')}`;
   // A stack is shown with its line breaks.
   const below = fault
@@ -175,11 +173,6 @@ function toSentence(line: Line): string {
 
 function readKeys(headers: IncomingHttpHeaders, keyHeaders: readonly string[], minLength: number): string[] {
   return keyHeaders.map((name) => String(headers[name] ?? '')).filter((key) => key.length >= minLength);
-}
-
-/** Returns the prefixes of keys. Skips a prefix with other characters, which could control the reader's terminal. */
-function toPrefixes(keys: readonly string[]): string[] {
-  return keys.map((key) => key.slice(0, PREFIX_LENGTH)).filter((prefix) => /^[!-~]+$/.test(prefix));
 }
 
 /** Describes a fault without the keys: a database may repeat its input in an error. */

@@ -54,24 +54,11 @@ export function createMetrics(worker?: number | 'primary'): Metrics {
   collectDefaultMetrics({ register: registry });
   const histogram = (name: string, help: string, labelNames: string[], buckets: number[]) =>
     new Histogram({ name, help, labelNames, buckets, registers: [registry] });
-  const durations = histogram(
-    'http_server_request_duration_seconds',
-    'Duration of a request until its answer was sent, by operation and status',
-    ['operation', 'status'],
-    DURATIONS,
-  );
-  const requestSizes = histogram(
-    'http_server_request_body_size_bytes',
-    'Content-Length of a request, by operation and status',
-    ['operation', 'status'],
-    SIZES,
-  );
-  const responseSizes = histogram(
-    'http_server_response_size_bytes',
-    'Bytes of an answer on the socket, headers included, by operation and status',
-    ['operation', 'status'],
-    SIZES,
-  );
+  const ofRequests = (name: string, what: string, buckets: number[]) =>
+    histogram(name, `${what}, by operation and status`, ['operation', 'status'], buckets);
+  const durations = ofRequests('http_server_request_duration_seconds', 'Duration until the answer was sent', DURATIONS);
+  const requestSizes = ofRequests('http_server_request_body_size_bytes', 'Content-Length of a request', SIZES);
+  const responseSizes = ofRequests('http_server_response_size_bytes', 'Bytes of an answer, headers included', SIZES);
   const calls = histogram(
     'gateway_store_call_duration_seconds',
     'Duration of a store call, queue included, by function and result (ok or the kind of failure)',
@@ -98,19 +85,21 @@ export function createMetrics(worker?: number | 'primary'): Metrics {
 /** A value with its labels. */
 type Sample = readonly [value: number, labels?: Readonly<Record<string, string>>];
 
+/** Values by the text of a label. */
+const by = (label: string, values: Readonly<Record<string, number>>): Sample[] =>
+  Object.entries(values).map(([text, value]) => [value, { [label]: text }]);
+
 /** Adds the metrics that are read from their sources. Those of database servers have no values if there is one server. */
-function observe(
-  registry: Registry,
-  { readLoad, readSockets, isReady, isCountingShared, isExporting }: MetricSources,
-): void {
-  type Read = () => readonly Sample[] | Promise<readonly Sample[]>;
+function observe(registry: Registry, sources: MetricSources): void {
+  const { readLoad, readSockets, isReady, isCountingShared, isExporting } = sources;
+  type Read = () => number | readonly Sample[] | Promise<number>;
   const add = (Kind: typeof Gauge | typeof Counter, name: string, help: string, labelNames: string[], read: Read) =>
     new Kind({
       ...{ name, help, labelNames, registers: [registry] },
       async collect() {
         const samples = await read();
         this.reset();
-        for (const [value, labels = {}] of samples) {
+        for (const [value, labels = {}] of typeof samples === 'number' ? [[samples] as const] : samples) {
           if (this instanceof Gauge) this.set(labels, value);
           else this.inc(labels, value);
         }
@@ -119,51 +108,33 @@ function observe(
   const gauge = add.bind(undefined, Gauge);
   const total = add.bind(undefined, Counter);
   const flag = (name: string, help: string, read: () => boolean | Promise<boolean>) =>
-    gauge(name, help, [], async () => [[Number(await read())]]);
+    gauge(name, help, [], async () => Number(await read()));
   const servers = () => readLoad().servers ?? [];
 
   gauge('gateway_store_calls', 'Calls in the store (running) and in its queue (waiting)', ['state'], () => {
     const { running, waiting } = readLoad();
-    return [
-      [running, { state: 'running' }],
-      [waiting, { state: 'waiting' }],
-    ];
+    return by('state', { running, waiting });
   });
-  gauge(
-    'gateway_store_connections',
-    'Connections to the store in use (used) and open for the next call (idle)',
-    ['state'],
-    () => {
-      const { open, idle } = readLoad();
-      return [
-        [open - idle, { state: 'used' }],
-        [idle, { state: 'idle' }],
-      ];
-    },
-  );
-  total(
-    'gateway_store_connections_stalled_total',
-    'Connections to the store that were closed because a step took too long, by step',
-    ['step'],
-    () => Object.entries(readLoad().stalled ?? {}).map(([step, count]) => [count, { step }]),
-  );
-  gauge(
-    'gateway_store_server_role',
-    '1 for the role of each database server: primary, standby, away or refused',
-    ['server', 'role'],
-    () => servers().map(({ host, role }) => [1, { server: host, role }]),
+  const CONNECTIONS = 'Connections to the store in use (used) and open for the next call (idle)';
+  gauge('gateway_store_connections', CONNECTIONS, ['state'], () => {
+    const { open, idle } = readLoad();
+    return by('state', { used: open - idle, idle });
+  });
+  const STALLED = 'Connections to the store that were closed because a step took too long, by step';
+  total('gateway_store_connections_stalled_total', STALLED, ['step'], () => by('step', readLoad().stalled ?? {}));
+  const ROLE = '1 for the role of each database server: primary, standby, away or refused';
+  gauge('gateway_store_server_role', ROLE, ['server', 'role'], () =>
+    servers().map(({ host, role }) => [1, { server: host, role }]),
   );
   total('gateway_store_server_calls_total', 'Calls by database server', ['server'], () =>
     servers().map(({ host, calls }) => [calls, { server: host }]),
   );
-  total('gateway_store_failovers_total', 'How often another database server has become the primary', [], () => [
-    [readLoad().failovers ?? 0],
-  ]);
-  gauge('gateway_client_sockets', 'Open sockets of clients', [], () => [[readSockets().open]]);
-  total('gateway_client_sockets_refused_total', 'Sockets closed at once because too many are open', [], () => [
-    [readSockets().refused],
-  ]);
-  gauge('gateway_unread_bytes', 'Bytes of answers that clients have not read yet', [], () => [[readSockets().unread]]);
+  const FAILOVERS = 'How often another database server has become the primary';
+  total('gateway_store_failovers_total', FAILOVERS, [], () => readLoad().failovers ?? 0);
+  gauge('gateway_client_sockets', 'Open sockets of clients', [], () => readSockets().open);
+  const REFUSED = 'Sockets closed at once because too many are open';
+  total('gateway_client_sockets_refused_total', REFUSED, [], () => readSockets().refused);
+  gauge('gateway_unread_bytes', 'Bytes of answers that clients have not read yet', [], () => readSockets().unread);
   flag('gateway_ready', 'Whether /readyz answers 200', isReady);
   if (isCountingShared) flag('gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
   if (isExporting) flag('gateway_traces_exported', 'Whether the collector takes the spans of traces', isExporting);

@@ -6,6 +6,7 @@ import {
   diag,
   ROOT_CONTEXT,
   SpanKind,
+  type SpanOptions,
   SpanStatusCode,
   type Tracer,
   trace,
@@ -77,7 +78,10 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
   });
   const tracer = provider.getTracer(SERVICE);
   return {
-    start: (record) => startSpan(tracer, record),
+    start: (record) => {
+      const attributes = { 'http.request.method': record.method, 'url.path': readPath(record) };
+      return toSpan(tracer, record.method, { kind: SpanKind.SERVER, attributes }, toContext(record.traceparent));
+    },
     isExporting: () => !watched.isLost(),
     // A stop must not fail because the last spans cannot be sent.
     close: () => provider.shutdown().catch((error: Error) => toLog(messageOf(error))),
@@ -105,37 +109,21 @@ function watch(exporter: SpanExporter, onLost: (cause: string) => void, onBack: 
 /** ExportResultCode of OpenTelemetry's core: 0 for success, 1 for failure. */
 const SUCCESS = 0;
 
-function startSpan(tracer: Tracer, record: RequestRecord): Span {
-  const { method, traceparent } = record;
-  const attributes = { 'http.request.method': method, 'url.path': readPath(record) };
-  return toSpan(tracer, method, SpanKind.SERVER, attributes, toContext(traceparent));
-}
-
 function toContext(traceparent: string | undefined): Context {
   if (traceparent === undefined) return ROOT_CONTEXT;
   const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-');
-  return trace.setSpanContext(ROOT_CONTEXT, {
-    traceId,
-    spanId,
-    traceFlags: Number.parseInt(flags, 16),
-    isRemote: true,
-  });
+  const traceFlags = Number.parseInt(flags, 16);
+  return trace.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags, isRemote: true });
 }
 
-function toSpan(
-  tracer: Tracer,
-  name: string,
-  kind: SpanKind,
-  attributes: Readonly<Record<string, string>>,
-  parent: Context,
-): Span {
-  const span = tracer.startSpan(name, { kind, attributes }, parent);
+function toSpan(tracer: Tracer, name: string, options: SpanOptions, parent: Context): Span {
+  const span = tracer.startSpan(name, options, parent);
   const { traceId, spanId, traceFlags } = span.spanContext();
   return {
     traceparent: `00-${traceId}-${spanId}-${traceFlags.toString(16).padStart(2, '0')}`,
     child: (name) => {
-      const call = { 'db.system.name': 'postgresql', 'db.stored_procedure.name': name };
-      return toSpan(tracer, name, SpanKind.CLIENT, call, trace.setSpan(parent, span));
+      const attributes = { 'db.system.name': 'postgresql', 'db.stored_procedure.name': name };
+      return toSpan(tracer, name, { kind: SpanKind.CLIENT, attributes }, trace.setSpan(parent, span));
     },
     end: (attributes, fault) => {
       span.setAttributes(attributes);
