@@ -126,14 +126,20 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
   const [, user, password, authority = '', database, query = ''] = parts;
   const given = readParameters(query);
   const { options, application_name = given.fallback_application_name, target_session_attrs = 'any' } = given;
+  const { channel_binding: binding, keepalives = '1', keepalives_idle: idle = '0' } = given;
+  const isProbed = Number(idle) > 0 ? true : undefined;
   const config: ClientConfig = {
-    ...defined({ user: given.user ?? decode(user, 'the user') }),
-    ...defined({ password: given.password ?? decode(password, 'the password') }),
-    ...defined({ database: given.dbname ?? decode(database, 'the database') }),
-    ...defined({ options, application_name }),
-    ...readKeepAlive(given),
-    ...(given.channel_binding ? { enableChannelBinding: given.channel_binding !== 'disable' } : {}),
-    ...(given.channel_binding === 'require' ? { mustBind: true } : {}),
+    ...defined({
+      user: given.user ?? decode(user, 'the user'),
+      password: given.password ?? decode(password, 'the password'),
+      database: given.dbname ?? decode(database, 'the database'),
+      options,
+      application_name,
+      keepAlive: Number(keepalives) === 0 ? false : isProbed,
+      keepAliveInitialDelayMillis: isProbed && Number(idle) * 1_000,
+      enableChannelBinding: binding === undefined ? undefined : binding !== 'disable',
+      mustBind: binding === 'require' || undefined,
+    }),
     ...readSsl(given),
   };
   const servers = readHosts(authority, given).map(({ host, address, port }) => {
@@ -227,14 +233,6 @@ const toServerName = (host: string) => (isIP(host) ? {} : { servername: host });
 
 const isPort = (port: string): boolean => /^\d{0,5}$/.test(port) && Number(port) <= 65_535 && !/^0+$/.test(port);
 
-function readKeepAlive({ keepalives = '1', keepalives_idle }: Parameters): ClientConfig {
-  const idle = Number(keepalives_idle ?? 0);
-  return {
-    ...(Number(keepalives) === 0 ? { keepAlive: false } : {}),
-    ...(idle > 0 ? { keepAlive: Number(keepalives) !== 0, keepAliveInitialDelayMillis: idle * 1_000 } : {}),
-  };
-}
-
 /** Reads the TLS options. `require` verifies like `verify-full`; libpq would not verify at all. */
 function readSsl(given: Parameters): ClientConfig {
   const { sslrootcert, sslcert, sslkey, sslcrl, sslpassword, sslnegotiation } = given;
@@ -256,8 +254,8 @@ function readSsl(given: Parameters): ClientConfig {
   if (mode === undefined) return {};
   if (mode === 'disable') return { ssl: false };
   const ca = isSystem ? undefined : sslrootcert;
-  const sslFiles = defined({ ca, cert: sslcert, key: sslkey, crl: sslcrl });
-  for (const [use, path] of Object.entries(sslFiles)) checkFile(use as SslFile, path, sslpassword);
+  const files = Object.entries(defined({ ca, cert: sslcert, key: sslkey, crl: sslcrl }));
+  for (const [use, path] of files) checkFile(use as SslFile, path, sslpassword);
   const ssl: ConnectionOptions = defined({
     rejectUnauthorized: mode === 'no-verify' ? false : undefined,
     // Verifies the authority, not the host name.
@@ -266,11 +264,8 @@ function readSsl(given: Parameters): ClientConfig {
     minVersion: minVersion as ConnectionOptions['minVersion'],
     maxVersion: maxVersion as ConnectionOptions['maxVersion'],
   });
-  return {
-    ssl,
-    ...(Object.keys(sslFiles).length > 0 ? { sslFiles } : {}),
-    ...(sslnegotiation ? { sslnegotiation: sslnegotiation as 'postgres' | 'direct' } : {}),
-  };
+  const sslFiles = files.length > 0 ? Object.fromEntries(files) : undefined;
+  return defined({ ssl, sslFiles, sslnegotiation: sslnegotiation as 'postgres' | 'direct' | undefined });
 }
 
 /** Each of several certificates, of which the last one may be cut off. */
