@@ -49,6 +49,12 @@ export const CASES: readonly Case[] = [
   },
 ];
 
+/** Lists of all kinds, for a mixed load. */
+export const LISTS = [
+  ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/alunos?ativo=true&limit=50'],
+  ...['/academias', '/personais', '/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'],
+].map((path) => ({ path }));
+
 /** The case with an id. */
 export function findCase(id: CaseId): Case {
   const found = CASES.find((case_) => case_.id === id);

@@ -81,7 +81,7 @@ export function toTables(measurements: readonly Measurement[]): string {
         return own.length === 0 ? [] : [[`${title}: ${TITLES[peer]}`, ...toCells(own)]];
       }),
     );
-    const head = ['requests/s', 'p50 ms', 'p99 ms', 'CPU µs/request: user', 'system', 'peak MB'];
+    const head = ['requests/s', 'p50 ms', 'p99 ms', 'CPU µs/request: user', 'system'];
     return `## ${toConnections(count)}\n\n${toMarkdown(['', ...head], rows)}`;
   });
   return tables.join('\n\n');
@@ -96,6 +96,5 @@ function toCells(rounds: readonly Measurement[]): string[] {
     toNumber(spread(({ p99 }) => p99)?.median, 2),
     toRange(spread(({ cpu }) => cpu?.user)),
     toRange(spread(({ cpu }) => cpu?.system)),
-    toNumber(spread(({ memory }) => memory && memory / 1e6)?.median),
   ];
 }

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { startProduction } from '../../test/helpers/process.ts';
+import { LISTS } from './cases.ts';
 import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
 import { readFamilyMemory } from './proc.ts';
 import { type Spread, toMarkdown, toNumber, toRange, toSpread } from './report.ts';
@@ -22,16 +23,11 @@ const REQUESTS = 20_000;
 const CLIENTS = 32;
 
 const headers = { 'X-Api-Key': 'wms_demo_aurora', 'Content-Type': 'application/json' };
-const list = (path: string) => ({ path, init: { headers } });
-const FIRST = list('/alunos?limit=10');
-const MIX = [
-  ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/academias', '/personais'].map(list),
-  ...['/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'].map(list),
-  { path: '/alunos', init: { headers, method: 'POST', body: '{"p_nome":"Ana","p_email":"ana@bench.example"}' } },
-];
+const CREATE = { path: '/alunos', method: 'POST', body: '{"p_nome":"Ana","p_email":"ana@bench.example"}' };
+const MIX: readonly { readonly path: string; readonly method?: string; readonly body?: string }[] = [...LISTS, CREATE];
 
-async function ask(origin: string, { path, init } = FIRST): Promise<void> {
-  const answer = await fetch(`${origin}/v1${path}`, init);
+async function ask(origin: string, { path, ...init } = MIX[0] ?? CREATE): Promise<void> {
+  const answer = await fetch(`${origin}/v1${path}`, { headers, ...init });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${path} is answered with ${answer.status}: ${text}`);
 }

@@ -54,8 +54,8 @@ async function measure(options: Options, cleanup: Cleanup, signal: AbortSignal):
     '# Benchmark',
     `${toPlace([`Postgres ${version}`, wrk], { tenants, students })} Each measurement takes ${seconds} s. Medians of
 ${rounds} rounds, minimum and maximum in parentheses. The load generator, the peers and Postgres share the processors. Every peer has
-10 database connections. Logs are written as in production (JSON, level info) to /dev/null. CPU and memory are those of the
-measured process, without the database and the PostgREST behind it.`,
+10 database connections. Logs are written as in production (JSON, level info) to /dev/null. CPU is that of the measured process,
+without the database and the PostgREST behind it.`,
     `## Goals\n\nA ratio is of two measurements in the same round.\n\n${toGoals(measurements)}`,
     toTables(measurements),
   ].join('\n\n');

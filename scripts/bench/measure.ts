@@ -3,7 +3,7 @@
 import type { Case, CaseId } from './cases.ts';
 import { type Size, toKeys } from './data.ts';
 import { hasCase, type Peer, type PeerId, TITLES } from './peers.ts';
-import { type Cpu, readCpu, readPeakMemory, resetPeakMemory } from './proc.ts';
+import { type Cpu, readCpu } from './proc.ts';
 import { toConnections } from './report.ts';
 
 /** What to measure, and for how long. */
@@ -27,9 +27,8 @@ export type Measurement = {
   readonly p50: number;
   readonly p90: number;
   readonly p99: number;
-  /** Processor time of a request, and peak memory in bytes, on Linux. */
+  /** Processor time of a request, on Linux. */
   readonly cpu?: Cpu;
-  readonly memory?: number;
 };
 
 type Step = { readonly round: number; readonly case: Case; readonly connections: number };
@@ -85,11 +84,9 @@ function rotate<T>(values: readonly T[], by: number): T[] {
 /** Measures a peer under a load. Throws after wrong answers. */
 export async function measure(peer: Peer, step: Step, load: () => ReturnType<Peer['load']>): Promise<Measurement> {
   const { round, case: case_, connections } = step;
-  resetPeakMemory(peer.pid);
   const before = readCpu(peer.pid);
   const { requests, seconds, p50, p90, p99, refused, failed } = await load();
   const after = readCpu(peer.pid);
-  const memory = readPeakMemory(peer.pid);
   // wrk may count the last answers without their status.
   const isAsExpected = case_.status < 400 ? refused === 0 : refused >= requests * 0.99;
   if (requests === 0 || failed > 0 || !isAsExpected) {
@@ -101,7 +98,6 @@ export async function measure(peer: Peer, step: Step, load: () => ReturnType<Pee
   return {
     ...{ round, peer: peer.id, case: case_.id, connections, rate: requests / seconds, p50, p90, p99 },
     ...(before && after ? { cpu: toDifference(before, after, requests) } : {}),
-    ...(memory === undefined ? {} : { memory }),
   };
 }
 

@@ -1,7 +1,7 @@
-// Reads the processor time and memory of a process from Linux's /proc (proc_pid_stat(5), proc_pid_status(5), proc_pid_smaps(5));
+// Reads the processor time and memory of a process from Linux's /proc (proc_pid_stat(5), proc_pid_smaps(5));
 // undefined on other systems.
 
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 
 /** Clock ticks per second, on every architecture that Node supports. */
 const TICKS_PER_SECOND = 100;
@@ -23,30 +23,16 @@ export function parseCpu(stat: string): Cpu {
   return { user, system };
 }
 
-/** Reads the peak resident memory of a process since resetPeakMemory, in bytes. */
-export function readPeakMemory(pid: number): number | undefined {
-  return parseMemory(read(pid, 'status') ?? '', 'VmHWM');
-}
-
 /** Reads the memory of a process and its descendants, in bytes: all of it, where shared memory counts once, or the private part. */
 export function readFamilyMemory(pid: number, part: 'Pss' | 'Pss_Anon' = 'Pss'): number | undefined {
   const own = parseMemory(read(pid, 'smaps_rollup') ?? '', part);
   return own && readChildren(pid).reduce((sum, child) => sum + (readFamilyMemory(child, part) ?? 0), own);
 }
 
-/** Parses a line of /proc/PID/status or /proc/PID/smaps_rollup, in bytes. */
+/** Parses a line of /proc/PID/smaps_rollup, in bytes. */
 export function parseMemory(text: string, name: string): number | undefined {
   const match = new RegExp(`^${name}:\\s*(\\d+) kB$`, 'm').exec(text);
   return match ? Number(match[1]) * 1024 : undefined;
-}
-
-/** Resets the peak memory, if permitted. */
-export function resetPeakMemory(pid: number): void {
-  try {
-    writeFileSync(`/proc/${pid}/clear_refs`, '5');
-  } catch {
-    // Not Linux, or not permitted.
-  }
 }
 
 /** The child processes of the main thread. */

@@ -13,6 +13,7 @@ import { type Answer, Client, findMistakes } from '../../test/helpers/clients.ts
 import { type Environment, startProduction } from '../../test/helpers/process.ts';
 import { canReplicate, startReplication, toGatewayUrl } from '../../test/helpers/replication.ts';
 import { createLogins } from '../../test/helpers/servers.ts';
+import { LISTS } from './cases.ts';
 import { type Cleanup, createFolder, withCleanup } from './cleanup.ts';
 import { load as fill, makeStore, toKeys } from './data.ts';
 import { readFamilyMemory } from './proc.ts';
@@ -66,11 +67,6 @@ type Load = {
   readonly signal: AbortSignal;
   readonly keys: string[];
 };
-
-const LISTS = [
-  ...['/alunos?limit=10', '/alunos?limit=100', '/alunos?nome=an&limit=10', '/alunos?ativo=true&limit=50'],
-  ...['/academias', '/personais', '/treinos?limit=20', '/anamnese/secoes', '/anamnese/alunos?limit=20'],
-].map((path) => ({ path }));
 
 const pick = (count: number) => Math.floor(Math.random() * count);
 
@@ -265,30 +261,20 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
     refuse(load),
     ...[stall(load, true), stall(load, false), stall(others, false), sample(load, steady.pid, series)],
     repeat(load, ADMINISTER_MS, async (round) => {
-      const outcome = await administer(load, cleanup, env, round).then(
-        () => EXPECTED.administration,
-        (error) => {
-          console.error(error.message);
-          return 'failed';
-        },
-      );
-      record.count('administration', outcome);
+      const failure = await administer(load, cleanup, env, round).catch(String);
+      if (failure) console.error(failure);
+      record.count('administration', failure ? 'failed' : EXPECTED.administration);
     }),
-    ...(rolling === steady
-      ? []
-      : [repeat(load, 2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP'))]),
-    (async () => {
-      const begin = performance.now();
-      for (const [n, { name, run }] of faults.entries()) {
-        // All in the first quarter, because the second and the last are compared.
-        const at = begin + (ms * (n + 0.5)) / faults.length / 4;
-        await delay(Math.max(0, at - performance.now()), undefined, { signal: end }).catch(() => {});
-        if (end.aborted) return;
-        console.error(`${new Date().toISOString()} ${name}`);
-        await record.during(run);
-      }
-    })(),
+    // All faults in the first quarter, because the second and the last are compared.
+    repeat(load, ms / faults.length / 5, async (round) => {
+      const { name, run } = faults[round] ?? {};
+      if (!run) return;
+      console.error(`${new Date().toISOString()} ${name}`);
+      await record.during(run);
+    }),
   ];
+  if (rolling !== steady)
+    working.push(repeat(load, 2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP')));
   const clients = [...readers, ...creators];
   await Promise.all(working);
   await Promise.all(clients.map((client) => client.stop()));
@@ -312,18 +298,12 @@ function report(
     const [second, last] = [quarter(name, values, 2), quarter(name, values, 4)];
     return { name, second, last, grows: !(last <= second * GROWTH) };
   });
-  console.log(
-    toMarkdown(
-      ['', 'second quarter', 'last quarter', ''],
-      rows.map(({ name, second, last, grows }) => [name, toNumber(second), toNumber(last), grows ? 'grows' : 'flat']),
-    ),
-  );
-  console.log(
-    `\n${toMarkdown(
-      ['answers', 'number'],
-      [...record.answers].toSorted().map(([name, n]) => [name, toNumber(n)]),
-    )}`,
-  );
+  const cells = rows.map(({ name, second, last, grows }) => [
+    ...[name, toNumber(second), toNumber(last), grows ? 'grows' : 'flat'],
+  ]);
+  const answers = [...record.answers].toSorted().map(([name, n]) => [name, toNumber(n)]);
+  console.log(toMarkdown(['', 'second quarter', 'last quarter', ''], cells));
+  console.log(`\n${toMarkdown(['answers', 'number'], answers)}`);
   console.log(`\n${toNumber(created)} students created, each there exactly once but for ${mistakes.length} mistakes.`);
   console.log(`${record.unexpected.length} failures outside of faults.`);
   for (const line of [...record.unexpected, ...mistakes].slice(0, 20)) console.log(line);
