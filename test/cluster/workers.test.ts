@@ -10,7 +10,7 @@ import { Pool } from 'undici';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { openChannel } from '../../src/cluster/channel.ts';
 import { Primary } from '../../src/cluster/primary.ts';
-import { divide, toShare } from '../../src/cluster/protocol.ts';
+import { toShare } from '../../src/cluster/protocol.ts';
 import { readConfig } from '../../src/config.ts';
 import { toPaths } from '../../src/store/embedded/folder.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
@@ -502,24 +502,12 @@ describe('a replacement', () => {
   });
 });
 
-describe('a place', () => {
-  test.each([
-    [10, 3, [4, 3, 3]],
-    [2, 2, [1, 1]],
-    [1, 3, [1, 0, 0]],
-    [0, 2, [0, 0]],
-  ])('divides %i among %i workers', (whole, of, parts) => {
-    expect(parts.map((_, n) => divide(whole, { number: n + 1, of }))).toEqual(parts);
-  });
-
-  test('has its part of what workers share', () => {
-    const config = readConfig({});
-    const half = {
-      ...{ connections: 5, waiting: 500, refusalsPerMinute: 300 },
-      ...{ unreadLimit: 50_000_000, maxSockets: 5_000 },
-    };
-    expect(toShare(config, { number: 1, of: 2 })).toEqual({ ...config, ...half });
-  });
+test('each of three workers has its part of the limits, the first ones one more, and no other setting is divided', () => {
+  const config = readConfig({});
+  const parts = [1, 2, 3].map((number) => toShare(config, { number, of: 3 }));
+  expect(parts.map(({ connections }) => connections)).toEqual([4, 3, 3]);
+  const rest = { waiting: 333, refusalsPerMinute: 200, unreadLimit: 33_333_333, maxSockets: 3_333 };
+  expect(parts[2]).toEqual({ ...config, connections: 3, ...rest });
 });
 
 test('a channel asks nothing of a process that has ended', async () => {

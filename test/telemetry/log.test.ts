@@ -267,34 +267,26 @@ describe('the end of a process', () => {
     expect(output.trim().split('\n')).toHaveLength(1);
   });
 
-  /** The lines are more than a pipe holds. */
-  const useAndStop = async (own: GatewayProcess, origin: string) => {
+  test.each<[string, open: () => number | 'pipe']>([
+    ['a log pipe that is closed', () => 'pipe'],
+    ['a disk without space for the log', () => openSync('/dev/full', 'r+')],
+    ['a log pipe whose reader has stopped', () => openSync(createFifo(join(folder, 'stopped')), 'r+')],
+  ])('%s fails no request and does not hold up the end', async (_what, open) => {
+    const port = await findPort();
+    const origin = `http://127.0.0.1:${port}`;
+    const output = open();
+    const own = new GatewayProcess({ ...env, PORT: String(port) }, { stdio: ['ignore', output, 'pipe'] });
+    await waitFor(async () => expect((await fetch(`${origin}/readyz`)).status).toBe(200));
+    own.child.stdout?.destroy();
+    // The lines are more than a pipe holds.
     for (let n = 0; n < 80; n += 1) {
       const answer = await fetch(`${origin}/v1/academias`, { headers: { 'X-Api-Key': DEMO_KEY } });
       expect([answer.status, ((await answer.json()) as unknown[]).length > 0]).toEqual([200, true]);
       const long = await fetch(`${origin}/v1/${'nada/'.repeat(200)}`);
       expect([long.status, await long.json()]).toEqual([404, { error: 'Not found' }]);
     }
-    return own.stop();
-  };
-
-  test('a log pipe that is closed fails no request and does not hold up the end', async () => {
-    const own = await startProcess(env);
-    own.child.stdout?.destroy();
-    expect(await useAndStop(own, own.origin)).toBe(0);
-  });
-
-  test.each([
-    ['a disk without space for the log', () => '/dev/full'],
-    ['a log pipe whose reader has stopped', () => createFifo(join(folder, 'stopped'))],
-  ])('%s fails no request and does not hold up the end', async (_what, create) => {
-    const port = await findPort();
-    const output = openSync(create(), 'r+');
-    const own = new GatewayProcess({ ...env, PORT: String(port) }, { stdio: ['ignore', output, 'pipe'] });
-    const origin = `http://127.0.0.1:${port}`;
-    await waitFor(async () => expect((await fetch(`${origin}/readyz`)).status).toBe(200));
-    expect(await useAndStop(own, origin)).toBe(0);
-    closeSync(output);
+    expect(await own.stop()).toBe(0);
+    if (output !== 'pipe') closeSync(output);
   });
 });
 
