@@ -84,8 +84,7 @@ const KEYWORDS: Readonly<Record<string, Bound>> = {
 };
 /** What keywords call the measure of a function; that of the values themselves has no name. */
 const UNITS: Readonly<Record<string, 'imum' | 'Length' | 'Items'>> = {
-  ...{ '': 'imum', cardinality: 'Items' },
-  ...{ length: 'Length', char_length: 'Length', character_length: 'Length', octet_length: 'Length' },
+  ...{ '': 'imum', cardinality: 'Items', length: 'Length', char_length: 'Length', character_length: 'Length' },
 };
 
 function readCondition(text: string, column: string, base: string): Reading {
@@ -94,50 +93,35 @@ function readCondition(text: string, column: string, base: string): Reading {
   const [constant, ...others] = readConstants(right);
   if (what !== column || constant === undefined) return UNKNOWN;
   if (measure + operator === '=') return readList([constant, ...others], base);
-  if (others.length > 0) return UNKNOWN;
-  const isText = TEXTS.includes(base);
+  const [isText, value, keyword] = [TEXTS.includes(base), Number(constant), KEYWORDS[operator]];
   if (measure + operator === '~' && isText) return readPattern(constant);
   if (measure + operator === '<>' && isText && constant === '') return { rule: { minLength: 1 }, isWhole: true };
-  const [keyword, value] = [KEYWORDS[operator], Number(constant)];
-  if (!(keyword || operator === '=') || !Number.isFinite(value)) return UNKNOWN;
+  if (others.length > 0 || !(keyword || operator === '=') || !Number.isFinite(value)) return UNKNOWN;
   if (measure === '' && keyword && NUMBERS.includes(base)) return { rule: { [keyword]: value }, isWhole: true };
   const unit = UNITS[measure];
   const isKnown = { imum: base in INTEGERS, Items: true, Length: isText };
-  if (!unit || !isKnown[unit]) return UNKNOWN;
-  const rule = toBound(operator, value, `min${unit}`, `max${unit}`);
-  if (measure !== 'octet_length') return { rule, isWhole: true };
-  // A character has at least one octet.
-  const { minLength: _, ...most } = rule;
-  return { rule: most, isWhole: false };
+  if (!unit || !isKnown[unit] || !Number.isInteger(value)) return UNKNOWN;
+  // Whole numbers over 5 are those from 6.
+  const least = operator.startsWith('<') ? {} : { [`min${unit}`]: operator === '>' ? value + 1 : value };
+  const most = operator.startsWith('>') ? {} : { [`max${unit}`]: operator === '<' ? value - 1 : value };
+  return { rule: { ...least, ...most }, isWhole: true };
 }
 
 /** The values that a column may have. Numbers have bounds too, as others do. */
 function readList(constants: readonly string[], base: string): Reading {
   if (TEXTS.includes(base)) return { rule: { enum: constants }, isWhole: true };
+  const numbers = constants.map(Number);
   const isNumber = base in INTEGERS ? Number.isSafeInteger : Number.isFinite;
-  const numbers = constants.map(Number).filter(isNumber);
-  if (numbers.length === 0 || !(base in INTEGERS || NUMBERS.includes(base))) return UNKNOWN;
+  if (!(base in INTEGERS || NUMBERS.includes(base)) || !numbers.every(isNumber)) return UNKNOWN;
   return { rule: { enum: numbers, minimum: Math.min(...numbers), maximum: Math.max(...numbers) }, isWhole: true };
 }
 
-const CONSTANT = String.raw`'(?:[^']|'')*'|-?[\d.]+`;
-
 /** One constant, or those of ANY; empty for anything else, such as a list with null, which allows every value. */
 function readConstants(text: string): string[] {
-  const [, items = text, array] = /^ANY \((?:ARRAY\[(.*)\]|'\{((?:(?!NULL)[^"\\])+)\}')\)$/s.exec(text) ?? [];
-  const isKnown = new RegExp(`^(?:(?:${CONSTANT})(?:, |$))+$`).test(items);
-  const all = array?.split(',') ?? ((isKnown && items.match(new RegExp(CONSTANT, 'g'))) || []);
-  return all.map((one) => one.replace(/^'(.*)'$/s, '$1').replaceAll("''", "'"));
-}
-
-/** The bounds of a whole number. That of the check may have a fraction: `nota > 1.5` is at least 2. */
-function toBound(operator: string, value: number, least: keyof Rule, most: keyof Rule): Rule {
-  const isOpen = operator.length === 1 && operator !== '=';
-  // Without the zero, -0.5 would become -0.
-  const from = isOpen ? Math.floor(value) + 1 : Math.ceil(value) + 0;
-  const to = isOpen ? Math.ceil(value) - 1 : Math.floor(value);
-  if (operator === '=') return { [least]: from, [most]: to };
-  return operator.startsWith('<') ? { [most]: to } : { [least]: from };
+  const [, items = text] = /^ANY \(ARRAY\[(.*)\]\)$/s.exec(text) ?? [];
+  const all = [...items.matchAll(/('(?:[^']|'')*'|-?[\d.]+)(?:, |$)/gy)];
+  if (all.map(([whole]) => whole).join('') !== items) return [];
+  return all.map(([, one = '']) => one.replace(/^'(.*)'$/s, '$1').replaceAll("''", "'"));
 }
 
 /** Characters of a pattern that Postgres and JavaScript read alike: a letter, a quoted sign, or a list. */
@@ -145,22 +129,21 @@ const ALIKE = String.raw`[^\\^$.*+?()[\]{}|]|\\[\\^$.*+?()[\]{}|/]|\[(?!\^?\])\^
 /** Those where Postgres may allow others than JavaScript, such as digits of other scripts for \d, but as many. */
 const OTHER = String.raw`\.|\\(?:[dwsDWS]|[^A-Za-z0-9])|\[(?!\^?\])\^?(?:[^\\[\]]|\\(?:[dws]|[^A-Za-z0-9])|\[:\w+:\])+\]`;
 const QUANTIFIER = String.raw`(?<sign>[*+?])|\{(?<from>\d+)(?<open>,(?<to>\d*))?\}`;
+const PART = new RegExp(`(?:${ALIKE}|(?<other>${OTHER}))(?:${QUANTIFIER})?`, 'gyu');
 
 /** Reads a pattern for a whole text, without groups. */
 function readPattern(pattern: string): Reading {
   const [, inner = ''] = /^\^(.*)\$$/su.exec(pattern) ?? [];
-  const parts = [...inner.matchAll(new RegExp(`(?:${ALIKE}|(?<other>${OTHER}))(?:${QUANTIFIER})?`, 'gyu'))];
+  const parts = [...inner.matchAll(PART)];
   if (inner === '' || parts.map(([part]) => part).join('') !== inner) return UNKNOWN;
-  const counts = parts.map(({ groups = {} }) => {
+  const most = parts.map(({ groups = {} }) => {
     const { sign, from = '1', open, to } = groups;
-    if (sign) return { least: sign === '+' ? 1 : 0, most: sign === '?' ? 1 : Infinity };
-    return { least: Number(from), most: open ? Number(to || Infinity) : Number(from) };
+    return sign ? (sign === '?' ? 1 : Infinity) : Number(open ? to || Infinity : from);
   });
-  const sum = (numbers: readonly number[]) => numbers.reduce((total, one) => total + one, 0);
-  const [minLength, most] = [sum(counts.map(({ least }) => least)), sum(counts.map((count) => count.most))];
-  const maxLength = Number.isFinite(most) ? { maxLength: most } : {};
+  const maxLength = most.reduce((sum, one) => sum + one, 0);
+  const rule = Number.isFinite(maxLength) ? { maxLength } : {};
   const isWhole = parts.every(({ groups }) => groups?.other === undefined);
-  return { rule: isWhole ? { pattern, ...maxLength } : { minLength, ...maxLength }, isWhole };
+  return { rule: isWhole ? { pattern, ...rule } : rule, isWhole };
 }
 
 /** The rule that holds where all of these do. */
