@@ -11,17 +11,17 @@ import { boundText, RefusedError, toSchema } from './table.ts';
 import {
   addOperation,
   allowNull,
-  type Document,
   type Draft,
   forVersion,
   KEY,
   KEY_PARAMETER,
   type Node,
   RESPONSES,
-  readParts,
+  readTarget,
   refer,
   referTo,
-  type Source,
+  type Target,
+  toContent,
   toNotFound,
   toRefusal,
 } from './yaml.ts';
@@ -45,13 +45,13 @@ const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offse
 
 /** Plans the operation of a function. Changes no file. Throws RefusedError. */
 export function planFromFunction(name: string, request: FromRequest, files: Files): Promise<Change[]> {
-  const text = readFileSync(files.document, 'utf8');
+  const file = files.document;
+  const text = readFileSync(file, 'utf8');
   return withDatabase(files, async (db) => {
     const found = await findFunction(db, name);
-    const source = { file: files.document, text };
-    const write = (...answers: readonly unknown[]) =>
-      addOperation(source, draftOperation(readParts(source), found, request, answers));
-    return [{ ...source, text: write(...(await askForExample(db, { ...source, text: write(null) }, found))) }];
+    const target = readTarget(file, text);
+    const write = (answers: readonly unknown[]) => addOperation(text, draftOperation(target, found, request, answers));
+    return [{ file, text: write(await askForExample(db, { file, text: write([null]) }, found)) }];
   });
 }
 
@@ -74,7 +74,7 @@ async function findFunction(db: pg.Client, name: string): Promise<Found> {
 }
 
 /** Asks the function twice for the answer to the example. */
-async function askForExample(db: pg.Client, source: Source, { name }: Found): Promise<readonly unknown[]> {
+async function askForExample(db: pg.Client, source: Change, { name }: Found): Promise<readonly unknown[]> {
   const id = toCamel(name);
   const answer = await openExamples(db, source, [id]);
   const ask = () => answer(id, ({ status }) => status < 300);
@@ -93,7 +93,7 @@ async function askForExample(db: pg.Client, source: Source, { name }: Found): Pr
 }
 
 function draftOperation(
-  document: Document,
+  { document, keyArgument }: Target,
   found: Found,
   { path: wanted, values }: FromRequest,
   [answer, again]: readonly unknown[],
@@ -109,7 +109,8 @@ function draftOperation(
       `the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}; give another one with --path`,
     );
   }
-  const inputs = readInputs(document, found, path, reads);
+  const { openapi, components: { schemas = {} } = {} } = document;
+  const inputs = readInputs({ openapi, schemas, keyArgument }, found, path, reads);
   const names = inputs.map((input) => input.name);
   const unknown = Object.keys(values).find((given) => !names.includes(given));
   if (unknown) {
@@ -120,7 +121,8 @@ function draftOperation(
     const options = lacking.map((input) => `--with ${input.name}=VALUE`).join(' ');
     throw new RefusedError(`an example needs a value of each argument without a default: add ${options}`);
   }
-  const given = (input: Input) => toValue(values[input.name] ?? '', input.schema);
+  const toExample = (value: unknown, more: Node = {}) => ({ [EXAMPLE]: { ...more, value } });
+  const given = ({ name, schema }: Input) => toValue(values[name] ?? '', schema);
   const parameters = inputs
     .filter((input) => input.in !== 'body')
     .map((input) => {
@@ -129,7 +131,7 @@ function draftOperation(
       return {
         ...{ name, in: place, required: isRequired || undefined },
         ...{ description: toUpper(name.replaceAll('_', ' ')), schema },
-        examples: name in values ? { [EXAMPLE]: { value: given(input) } } : undefined,
+        examples: name in values ? toExample(given(input)) : undefined,
       };
     });
   const fields = inputs.filter((input) => input.in === 'body');
@@ -139,7 +141,7 @@ function draftOperation(
     ...{ type: 'object', additionalProperties: false, required: required.length > 0 ? required : undefined },
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
-  const result = describeResult(found, document.openapi, answer);
+  const result = describeResult(found, openapi, answer);
   // Items of a list cannot be named.
   const isObject = result?.type === 'object' && again !== undefined;
   const isOther = (name: string) => !isDeepStrictEqual((answer as Node)?.[name], (again as Node)?.[name]);
@@ -147,36 +149,40 @@ function draftOperation(
   const isPage = result?.type === 'array' && names.includes('limit') && names.includes('offset');
   const summary = toUpper(name.replaceAll('_', ' '));
   const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
+  const example = toExample(answer, { 'x-generated': generated.length > 0 ? generated : undefined });
   return {
-    ...{ place: { path, method }, function: name, tag: { name: tag, description: tag } },
+    ...{ path, method, function: name, tag: { name: tag, description: tag } },
     ...{ summary, description: `${comment ?? summary}.`, parameters },
-    body:
-      fields.length > 0 ? { schema: body, examples: { [EXAMPLE]: { value: Object.fromEntries(sent) } } } : undefined,
-    success: {
-      status: result ? 200 : 204,
-      description: comment ?? summary,
-      headers: isPage ? refer(['Link']) : {},
-      content: result && {
-        schema: result,
-        examples: { [EXAMPLE]: { 'x-generated': generated.length > 0 ? generated : undefined, value: answer } },
+    requestBody:
+      fields.length > 0 ? { required: true, ...toContent(body, toExample(Object.fromEntries(sent))) } : undefined,
+    responses: {
+      [result ? 200 : 204]: {
+        description: comment ?? summary,
+        headers: isPage ? refer(['Link']) : {},
+        ...(result && toContent(result, example)),
       },
+      ...describeRaised(found, inputs),
     },
-    refusals: describeRaised(found, inputs),
   };
 }
 
 /** Maps the arguments to inputs. Throws RefusedError with all that have no schema. */
-function readInputs(document: Document, { arguments: args, name }: Found, path: string, reads: boolean): Input[] {
-  const others = args.filter((argument) => argument.name !== document.keyArgument);
+function readInputs(
+  { openapi, schemas, keyArgument }: { openapi: string; schemas: Node; keyArgument: string },
+  { arguments: args, name }: Found,
+  path: string,
+  reads: boolean,
+): Input[] {
+  const others = args.filter((argument) => argument.name !== keyArgument);
   const isPage = ['p_limit', 'p_offset'].every((page) => others.some((argument) => argument.name === page));
   const known = others.map(({ name: argument, type, labels, hasDefault }): Input | string => {
     const plain = argument.replace(/^p_/, '');
     if (argument === 'p_idempotency_key' && !reads) return { name: KEY, in: 'header', isRequired: false, schema: {} };
     const component = isPage ? PAGES[plain] : undefined;
     const schema =
-      reads && component && component in document.components.schemas
+      reads && component && component in schemas
         ? referTo('schemas', component)
-        : (describeType(type, labels, document.openapi) ?? ARGUMENTS[type]);
+        : (describeType(type, labels, openapi) ?? ARGUMENTS[type]);
     if (!argument.startsWith('p_')) return `${argument} of public.${name} must begin with p_: rename it in a migration`;
     if (schema === undefined) return describeUnknown(`${argument} of public.${name}`, type);
     if (path.includes(`{${plain}}`)) return { name: plain, in: 'path', isRequired: true, schema };

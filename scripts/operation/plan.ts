@@ -21,7 +21,7 @@ import { writeFunction, writeGrants } from './functions.ts';
 import { findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
-import { addToDocument, KEY, readParts, type Sample, type Samples, type Source } from './yaml.ts';
+import { addToDocument, KEY, readTarget, type Sample, type Samples } from './yaml.ts';
 
 /** The files of the document, the migrations and the demo data. */
 export type Files = {
@@ -39,21 +39,20 @@ export type Change = { readonly file: string; readonly text: string };
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
   const text = readFileSync(files.document, 'utf8');
-  const source = { file: files.document, text };
-  const { key, keyArgument } = readParts(source);
+  const { document, key, keyArgument } = readTarget(files.document, text);
   return withDatabase(files, async (db, seed) => {
     const table = await readTable(db, tableName);
-    const subject = readSubject(readDocument(files.document, text), table, request, keyArgument);
+    const subject = readSubject(document, table, request, keyArgument);
     const sql = writeMigration(subject);
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
     const samples = await chooseSamples(db, subject, { key, text, seed });
-    const answered = await answerSamples(db, source, subject, samples);
+    const answered = await answerSamples(db, { file: files.document, text }, subject, samples);
     // The migration is written first: operations without their functions would stop the gateway.
     return [
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
-      { file: files.document, text: addToDocument(source, subject, answered) },
+      { file: files.document, text: addToDocument(text, subject, answered) },
     ];
   });
 }
@@ -222,10 +221,15 @@ function change({ table, written }: Subject, row: Row, all: readonly Row[]): Row
 }
 
 /** Adds the answers that the operations give to their samples. Throws RefusedError for an unexpected one. */
-async function answerSamples(db: pg.Client, source: Source, subject: Subject, samples: Samples): Promise<Samples> {
-  const draft = addToDocument(source, subject, samples);
+async function answerSamples(
+  db: pg.Client,
+  { file, text }: Change,
+  subject: Subject,
+  samples: Samples,
+): Promise<Samples> {
+  const draft = { file, text: addToDocument(text, subject, samples) };
   const own = subject.kinds.map((kind) => subject.names[kind].operation);
-  const answer = await openExamples(db, { ...source, text: draft }, own);
+  const answer = await openExamples(db, draft, own);
   const answered = mapKinds((): Sample[] => []);
   for (const kind of subject.kinds) {
     const id = subject.names[kind].operation;
@@ -257,7 +261,7 @@ type Answer = { readonly status: number; readonly body: unknown; readonly cause?
  */
 export async function openExamples(
   db: pg.Client,
-  { file, text }: Source,
+  { file, text }: Change,
   ids: readonly string[],
 ): Promise<(id: string, isWanted: (example: Example) => boolean) => Promise<Answer | undefined>> {
   const compiled = await compile(readDocument(file, text));

@@ -1,12 +1,13 @@
 // Writes the YAML of operations into the document. The rest of the file does not change by a byte.
 
 import { isDeepStrictEqual } from 'node:util';
-import { isCollection, parseDocument, stringify } from 'yaml';
-import { parseText, readDocument } from '../../src/openapi/document.ts';
+import type { OpenAPIV3 } from 'openapi-types';
+import { Document, isCollection, isSeq, parseDocument, visit } from 'yaml';
+import { readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
-import { type Column, type Key, RefusedError } from './table.ts';
+import { type Column, RefusedError } from './table.ts';
 
 /** The request of an example, and the status of its answer. */
 export type Sample = {
@@ -35,55 +36,21 @@ const NO_ID = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 
 export type Node = Readonly<Record<string, unknown>>;
 
-/** The file of a document, and its text, which may be edited already. */
-export type Source = { readonly file: string; readonly text: string };
-
-/** Adds operations to the text of a document. Throws RefusedError if it lacks a component that they refer to. */
-export function addToDocument(source: Source, subject: Subject, samples: Samples): string {
-  const { kinds, noun, schemas, columns, written } = subject;
-  const { components } = parseText(source.text, source.file) as Document;
-  let edited = source.text;
-  const addSchema = (name: string, value: Node) => {
-    edited = insert(edited, ['components', 'schemas'], `\n${write(name, value)}`);
-  };
-  for (const kind of kinds) {
-    edited = addOperation({ ...source, text: edited }, describeOperation(subject, kind, samples[kind]));
-  }
-  if (kinds.some((kind) => kind !== 'delete') && !(schemas.record in components.schemas)) {
-    addSchema(schemas.record, toSchema(subject, toUpper(noun.one), columns, columns));
-  }
-  if (kinds.includes('create')) {
-    const required = written.filter((column) => !column.isNullable && column.default === null);
-    addSchema(schemas.created, toSchema(subject, `What a client sets of ${noun.one}`, written, required, true));
-  }
-  if (kinds.includes('update')) {
-    addSchema(schemas.changed, toSchema(subject, `Changes of ${noun.one}`, written, [], true));
-  }
-  return edited;
-}
-
-/** The parts of a document that operations are added to or refer to. */
-export type Document = {
-  readonly openapi: string;
-  readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly operationId: string }>>>>;
-  readonly tags: readonly { readonly name: string }[];
-  readonly components: Readonly<Record<'schemas' | 'responses' | 'headers', Node>>;
+/** A document that operations are added to. */
+export type Target = {
+  readonly document: OpenAPIV3.Document;
   /** The API key of the examples, and the argument of functions that receives a key. */
   readonly key: string;
   readonly keyArgument: string;
 };
 
-/**
- * Reads the parts of a document that its main file has. Throws RefusedError if it lacks what every operation refers to, or a key for
- * the examples.
- */
-export function readParts({ file, text }: Source): Document {
-  const { openapi, paths, tags = [], components } = parseText(text, file) as Partial<Document>;
-  const { schemas = {}, responses = {}, headers = {} } = components ?? ({} as Partial<Document['components']>);
-  const found: Document['components'] = { schemas, responses, headers };
+/** Reads a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
+export function readTarget(file: string, text: string): Target {
+  const document = readDocument(file, text);
   const needed = { responses: Object.keys(RESPONSES), headers: [...HEADERS, REPLAYED], schemas: ['Error'] };
   const lacking = Object.entries(needed).flatMap(([kind, names]) => {
-    const missing = names.filter((name) => !(name in found[kind as keyof typeof found]));
+    const found = document.components?.[kind as keyof typeof needed] ?? {};
+    const missing = names.filter((name) => !(name in found));
     return missing.length > 0 ? [`${kind} ${missing.join(', ')}`] : [];
   });
   if (lacking.length > 0) {
@@ -91,83 +58,85 @@ export function readParts({ file, text }: Source): Document {
       `every operation refers to components that the document lacks: ${lacking.join('; ')}: copy them, and what they refer to, from the openapi.yaml that comes with the gateway`,
     );
   }
-  const scheme = findKeyScheme(readDocument(file, text));
+  const scheme = findKeyScheme(document);
   const key = scheme?.['x-example'];
   if (!scheme || key === undefined) {
     throw new RefusedError(
       'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
     );
   }
-  return {
-    openapi: openapi ?? '',
-    paths: paths ?? {},
-    tags,
-    components: found,
-    key,
-    keyArgument: toArgumentName(scheme.name),
-  };
+  return { document, key, keyArgument: toArgumentName(scheme.name) };
 }
 
-type Content = { readonly schema: Node; readonly examples: Node | undefined };
+/** Adds the operations of a table, and their schemas, to the text of a document. */
+export function addToDocument(text: string, subject: Subject, samples: Samples): string {
+  const { kinds, noun, schemas, columns, written } = subject;
+  const required = written.filter((column) => !column.isNullable && column.default === null);
+  const isMissing = !parseDocument(text).hasIn(['components', 'schemas', schemas.record]);
+  const added = {
+    ...(isMissing && kinds.some((kind) => kind !== 'delete')
+      ? { [schemas.record]: toSchema(subject, toUpper(noun.one), columns, columns) }
+      : {}),
+    ...(kinds.includes('create')
+      ? { [schemas.created]: toSchema(subject, `What a client sets of ${noun.one}`, written, required, true) }
+      : {}),
+    ...(kinds.includes('update')
+      ? { [schemas.changed]: toSchema(subject, `Changes of ${noun.one}`, written, [], true) }
+      : {}),
+  };
+  const drafts = kinds.map((kind) => describeOperation(subject, kind, samples[kind]));
+  return Object.entries(added).reduce(
+    (edited, [name, schema]) => insert(edited, ['components', 'schemas'], { [name]: schema }, '\n'),
+    drafts.reduce(addOperation, text),
+  );
+}
 
-/** An operation to write. */
+/** An operation to write, without what all declare. Its first response is the success. */
 export type Draft = {
-  readonly place: { readonly path: string; readonly method: string };
+  readonly path: string;
+  readonly method: string;
   readonly function: string;
   readonly tag: { readonly name: string; readonly description: string };
   readonly summary: string;
   readonly description: string;
   readonly parameters: readonly Node[];
-  readonly body?: Content | undefined;
-  readonly success: {
-    readonly status: number;
-    readonly description: string;
-    /** Its own, beside those of every answer. */
-    readonly headers: Node;
-    readonly links?: Node | undefined;
-    readonly content?: Content | undefined;
-  };
-  /** Those of its own, by status. */
-  readonly refusals: Node;
+  readonly requestBody?: Node | undefined;
+  readonly responses: Readonly<Record<number, Node | undefined>>;
 };
 
 /** Adds an operation with its tag, and with the refusals and headers that all declare. */
-export function addOperation({ text }: Pick<Source, 'text'>, draft: Draft): string {
-  const { place, tag, summary, description, parameters, body, success } = draft;
-  const { path, method } = place;
+export function addOperation(text: string, draft: Draft): string {
+  const { path, method, tag, summary, description, parameters, requestBody, responses } = draft;
   const reads = method === 'get';
+  const [[status, success] = []] = Object.entries(responses);
   const replayed = parameters.some(({ name }) => name === KEY) ? [REPLAYED] : [];
-  const headers = [...(reads ? ['ETag'] : []), ...replayed, ...HEADERS];
+  const headers = refer([...(reads ? ['ETag'] : []), ...replayed, ...HEADERS]);
   const operation = {
     ...{ operationId: toCamel(draft.function), 'x-rpc': draft.function, tags: [tag.name], summary, description },
-    parameters: parameters.length > 0 ? parameters : undefined,
-    requestBody: body && { required: true, ...toContent(body) },
+    ...{ parameters: parameters.length > 0 ? parameters : undefined, requestBody },
     responses: {
-      [success.status]: {
-        description: success.description,
-        headers: { ...success.headers, ...refer(headers) },
-        links: success.links,
-        ...(success.content && toContent(success.content)),
-      },
-      ...referToRefusals(reads, body !== undefined),
-      ...draft.refusals,
+      ...referToRefusals(reads, requestBody !== undefined),
+      ...responses,
+      [status ?? 200]: { ...success, headers: { ...(success?.headers ?? {}), ...headers } },
     },
   };
   const document = parseDocument(text);
-  const { paths = {}, tags = [] }: Partial<Document> = document.toJS();
-  const edited =
-    path in paths
-      ? insert(text, ['paths', path], write(method, operation), document)
-      : insert(text, ['paths'], `\n${write(path, { [method]: operation })}`, document);
+  const { tags = [] } = document.toJS() as Partial<OpenAPIV3.Document>;
+  const edited = document.hasIn(['paths', path])
+    ? insert(text, ['paths', path], { [method]: operation }, '', document)
+    : insert(text, ['paths'], { [path]: { [method]: operation } }, '\n', document);
   if (tags.some(({ name }) => name === tag.name)) return edited;
-  const entry = `- name: ${tag.name}\n  ${write('description', tag.description)}`;
-  return tags.length > 0
-    ? insert(edited, ['tags'], entry)
-    : edited.trimEnd() + endAs(text, `\n\ntags:\n${indent(entry, 2)}`);
+  return tags.length > 0 ? insert(edited, ['tags'], [tag]) : insert(edited, [], { tags: [tag] }, '\n');
 }
 
-/** Inserts an entry at the end of a collection. */
-function insert(text: string, place: readonly string[], entry: string, document = parseDocument(text)): string {
+/** Inserts an entry at the end of a collection, after a gap. Its lines end as those of the document do. */
+function insert(
+  text: string,
+  place: readonly string[],
+  entry: object,
+  gap = '',
+  document = parseDocument(text),
+): string {
   const node = document.getIn(place, true);
   if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
     throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
@@ -175,76 +144,94 @@ function insert(text: string, place: readonly string[], entry: string, document 
   const [start, end] = node.range;
   const column = start - (text.lastIndexOf('\n', start - 1) + 1);
   const before = text.slice(0, end).trimEnd();
-  return `${before}${endAs(text, `\n${indent(entry, column)}`)}${text.slice(before.length).replace(/^\r?\n/, '')}`;
+  const added = `\n${gap}${write(entry).replace(/^(?=.)/gm, ' '.repeat(column))}`;
+  const lines = text.includes('\r\n') ? added.replaceAll('\n', '\r\n') : added;
+  return before + lines + text.slice(before.length).replace(/^\r?\n/, '');
 }
 
-/** Ends the lines of an addition as those of the document end. */
-function endAs(text: string, added: string): string {
-  return text.includes('\r\n') ? added.replaceAll('\n', '\r\n') : added;
+/** Maximum length of an object or a list on one line, as JSON. */
+const WIDTH = 90;
+
+/** Writes YAML without what is undefined, in the style of openapi.yaml: objects on one line are padded, and lists are not. */
+function write(value: object): string {
+  // Texts that YAML 1.1 reads as dates or booleans are quoted.
+  const document = new Document(value, { aliasDuplicateObjects: false, compat: 'yaml-1.1' });
+  visit(document, {
+    Collection(_key, node, around) {
+      // Other entries may be added to the outer ones later.
+      node.flow = around.length > 4 && JSON.stringify(node).length <= WIDTH;
+      const toText = node.toString.bind(node);
+      const flowCollectionPadding = isSeq(node) ? '' : ' ';
+      node.toString = (context, ...others) => toText(context && { ...context, flowCollectionPadding }, ...others);
+    },
+  });
+  return document.toString({ lineWidth: 0, singleQuote: true });
 }
 
 function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[]): Draft {
-  const { names, tag, noun, schemas, sentences, hasGet } = subject;
+  const { names, tag, noun, schemas, sentences, hasGet, table } = subject;
   const one = noun.one.replace(/^an? /, '');
-  const texts: Record<Kind, readonly [summary: string, success: string]> = {
-    list: [`List ${noun.many}`, `A page of ${noun.many}`],
-    get: [`Get ${noun.one}`, toUpper(noun.one)],
-    create: [`Create ${noun.one}`, `The new ${one}`],
-    update: [`Change ${noun.one}`, `The changed ${one}`],
-    delete: [`Delete ${noun.one}`, 'It is deleted'],
+  const texts: Record<Kind, readonly [status: number, summary: string, success: string]> = {
+    list: [200, `List ${noun.many}`, `A page of ${noun.many}`],
+    get: [200, `Get ${noun.one}`, toUpper(noun.one)],
+    create: [201, `Create ${noun.one}`, `The new ${one}`],
+    update: [200, `Change ${noun.one}`, `The changed ${one}`],
+    delete: [204, `Delete ${noun.one}`, 'It is deleted'],
   };
-  const [summary, description] = texts[kind];
-  const reads = kind === 'list' || kind === 'get';
-  const sentence = reads
-    ? `Returns ${sentences[kind].charAt(0).toLowerCase()}${sentences[kind].slice(1)}`
-    : sentences[kind];
+  const [status, summary, description] = texts[kind];
+  const [isList, isDeletion] = [kind === 'list', kind === 'delete'];
+  const sentence =
+    isList || kind === 'get'
+      ? `Returns ${sentences[kind].charAt(0).toLowerCase()}${sentences[kind].slice(1)}`
+      : sentences[kind];
   const more = kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : '';
-  const successes = samples.filter(({ status }) => status < 300);
+  const [successes, conflicts] = [
+    samples.filter((each) => each.status < 300),
+    samples.filter((each) => each.status === 409),
+  ];
   const sent = { create: schemas.created, update: schemas.changed }[kind as string];
-  const bodies = successes.map(({ name, body }) => [name, { value: body }]);
+  const bodies = Object.fromEntries(successes.map(({ name, body }) => [name, { value: body }]));
   const record = referTo('schemas', schemas.record);
   const isLocated = kind === 'create' && hasGet;
   const links = { self: { operationId: names.get.operation, parameters: { id: '$response.body#/id' } } };
+  const schema = isList ? { type: 'array', maxItems: 1000, items: record } : record;
   return {
-    ...{ place: placeOf(subject, kind), function: names[kind].function },
-    ...{ tag: { name: tag, description: toUpper(noun.many) }, summary, description: `${sentence}.${more}` },
-    parameters: listParameters(subject, kind, successes),
-    body: sent ? { schema: referTo('schemas', sent), examples: Object.fromEntries(bodies) } : undefined,
-    success: {
-      status: successes[0]?.status ?? 200,
-      description,
-      headers: { ...(kind === 'list' && refer(['Link'])), ...(isLocated && LOCATION) },
-      links: isLocated ? links : undefined,
-      content:
-        kind === 'delete'
+    ...placeOf(subject, kind),
+    ...{ function: names[kind].function, tag: { name: tag, description: toUpper(noun.many) } },
+    ...{ summary, description: `${sentence}.${more}`, parameters: listParameters(subject, kind, successes) },
+    requestBody: sent ? { required: true, ...toContent(referTo('schemas', sent), bodies) } : undefined,
+    responses: {
+      [status]: {
+        description,
+        headers: isList ? refer(['Link']) : isLocated ? LOCATION : {},
+        links: isLocated ? links : undefined,
+        ...(isDeletion ? {} : toContent(schema, showAnswers(subject, successes))),
+      },
+      404: isList || kind === 'create' ? undefined : toNotFound(['id']),
+      409:
+        conflicts.length === 0
           ? undefined
           : {
-              schema: kind === 'list' ? { type: 'array', maxItems: 1000, items: record } : record,
-              examples: showAnswers(subject, successes),
+              'x-conflicts': Object.fromEntries(
+                (isDeletion ? table.incoming : table.uniques).map((key) => [
+                  key.name,
+                  isDeletion
+                    ? `there are ${key.table.replace(/^private\./, '')} of this record`
+                    : `another record has this ${key.columns.join(' and ')}`,
+                ]),
+              ),
+              ...toRefusal(
+                isDeletion ? 'Other records refer to it' : 'Another record has what has to be unique',
+                showAnswers(subject, conflicts),
+              ),
             },
     },
-    refusals: describeRefusals(subject, kind, samples),
-  };
-}
-
-function describeRefusals(subject: Subject, kind: Kind, samples: readonly Sample[]): Node {
-  const conflicts = samples.filter(({ status }) => status === 409);
-  const keys = kind === 'delete' ? subject.table.incoming : subject.table.uniques;
-  const description = kind === 'delete' ? 'Other records refer to it' : 'Another record has what has to be unique';
-  const conflict = {
-    'x-conflicts': Object.fromEntries(keys.map((key) => [key.name, describeConflict(kind, key)])),
-    ...toRefusal(description, showAnswers(subject, conflicts)),
-  };
-  return {
-    404: kind === 'list' || kind === 'create' ? undefined : toNotFound(['id']),
-    409: conflicts.length === 0 ? undefined : conflict,
   };
 }
 
 /** A refusal that an operation declares by itself. */
 export function toRefusal(description: string, examples: Node | undefined): Node {
-  const schema = referTo('schemas', 'Error');
-  return { description, headers: refer(HEADERS), ...toContent({ schema, examples }) };
+  return { description, headers: refer(HEADERS), ...toContent(referTo('schemas', 'Error'), examples) };
 }
 
 /** The refusal of ids in the path that no record has. */
@@ -259,11 +246,6 @@ function referToRefusals(reads: boolean, hasBody: boolean): Node {
   const unfit = [...(reads ? [] : ['NotModified']), ...(hasBody ? ['BadRequest'] : ['BadBody', 'BodyTooLarge'])];
   const fit = Object.entries(RESPONSES).filter(([name]) => !unfit.includes(name));
   return Object.fromEntries(fit.map(([name, status]) => [status, referTo('responses', name)]));
-}
-
-function describeConflict(kind: Kind, { columns, table }: Key): string {
-  const name = table.replace(/^private\./, '');
-  return kind === 'delete' ? `there are ${name} of this record` : `another record has this ${columns.join(' and ')}`;
 }
 
 /** The header that makes a creation idempotent. */
@@ -384,52 +366,15 @@ export function allowNull(schema: Node, version: string): Node {
   return { ...schema, ...type, ...values };
 }
 
-function toContent(content: Content): Node {
-  return { content: { 'application/json': content } };
+export function toContent(schema: Node, examples: Node | undefined): Node {
+  return { content: { 'application/json': { schema, examples } } };
 }
 
-export function refer(headers: readonly string[]): Node {
-  return Object.fromEntries(headers.map((name) => [name, referTo('headers', name)]));
+/** References to headers. */
+export function refer(names: readonly string[]): Node {
+  return Object.fromEntries(names.map((name) => [name, referTo('headers', name)]));
 }
 
 export function referTo(kind: string, name: string): Node {
   return { $ref: `#/components/${kind}/${name}` };
-}
-
-/** Maximum length of a line without its indentation, in a document of 120 columns. */
-const WIDTH = 90;
-/** Quotes texts that YAML 1.1 reads as dates or booleans. */
-const STYLE = { lineWidth: 0, singleQuote: true, flowCollectionPadding: false, compat: 'yaml-1.1' } as const;
-
-/** Writes a property as YAML, on one line if it fits, without properties that are undefined. */
-function write(name: string, value: unknown): string {
-  if (value === undefined) return '';
-  const key = stringify(name, STYLE).trim();
-  if (typeof value === 'string' && !value.includes('\n')) return `${key}: ${stringify(value, STYLE)}`;
-  const line = `${key}: ${flow(value)}`;
-  if (line.length <= WIDTH || typeof value !== 'object' || value === null) return `${line}\n`;
-  const block = (node: object) =>
-    Object.entries(node)
-      .map(([name, one]) => write(name, one))
-      .join('');
-  if (!Array.isArray(value)) return `${key}:\n${indent(block(value), 2)}`;
-  const items = value.map((item) => (flow(item).length <= WIDTH ? `${flow(item)}\n` : block(item)));
-  return `${key}:\n${items.map((item) => `  - ${indent(item, 4).slice(4)}`).join('')}`;
-}
-
-/** Writes a value on one line. */
-function flow(value: unknown): string {
-  if (Array.isArray(value)) return `[${value.map(flow).join(', ')}]`;
-  if (typeof value === 'object' && value !== null) {
-    const entries = Object.entries(value).filter(([, one]) => one !== undefined);
-    return entries.length === 0 ? '{}' : `{ ${entries.map(([name, one]) => `${name}: ${flow(one)}`).join(', ')} }`;
-  }
-  if (typeof value === 'string' && value.includes('\n')) return JSON.stringify(value);
-  return stringify([value], { ...STYLE, collectionStyle: 'flow' })
-    .trim()
-    .slice(1, -1);
-}
-
-function indent(text: string, columns: number): string {
-  return text.replace(/^(?=.)/gm, ' '.repeat(columns));
 }
