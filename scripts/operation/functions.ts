@@ -1,35 +1,27 @@
 // Writes the SQL of the functions, in the style of supabase/migrations.
 
 import type { Subject } from './subject.ts';
-import type { Column, OtherCheck, Table } from './table.ts';
+import type { Column, Table } from './table.ts';
 
 /** Writes the function of one operation. */
 export function writeFunction(subject: Subject, kind: Subject['kinds'][number]): string {
   return { list, get, create, update, delete: remove }[kind](subject);
 }
 
-/** Grants the missing privileges of the functions; empty for none. */
-export function writeGrants({ table, kinds, written, writes, columns }: Subject): string {
-  const missing = (privilege: string, of: readonly Pick<Column, 'name' | 'identifier'>[]) => {
-    const needed = of.filter(({ name }) => !table.granted.includes(`${privilege} ${name}`));
-    return needed.length > 0 ? [`${privilege} (${identifiers(needed)})`] : [];
-  };
-  const whole = (privilege: string) => (table.granted.includes(privilege) ? [] : [privilege]);
+/** Grants the privileges of the functions, of which some may be granted already. */
+export function writeGrants({ table, kinds, written, writes }: Subject): string {
+  const name = `private.${table.name}`;
+  const fields = identifiers(written);
   const privileges = [
-    ...(columns.length > 0 ? whole('select') : []),
-    ...(kinds.includes('create') ? missing('insert', [TENANT, ...written]) : []),
-    ...(kinds.includes('update') ? missing('update', written) : []),
-    ...(kinds.includes('delete') ? whole('delete') : []),
+    'select',
+    ...(kinds.includes('create') ? [`insert (tenant_id, ${fields})`] : []),
+    ...(kinds.includes('update') ? [`update (${fields})`] : []),
+    ...(kinds.includes('delete') ? ['delete'] : []),
   ];
   // A function that writes looks for the records that a new row refers to.
-  const unreadable = written.flatMap(({ reference }) =>
-    writes && reference?.isReadable === false ? [reference.table] : [],
-  );
-  const others = new Set(unreadable.filter((other) => other !== `private.${table.name}`));
-  return [
-    ...(privileges.length > 0 ? [grant(privileges, `private.${table.name}`)] : []),
-    ...[...others].map((other) => grant(['select'], other)),
-  ].join('');
+  const targets = new Set(written.flatMap(({ reference }) => (writes && reference ? [reference.target] : [])));
+  const others = [...targets].filter((target) => target !== name);
+  return [grant(privileges, name), ...others.map((other) => grant(['select'], other))].join('');
 }
 
 function grant(privileges: readonly string[], table: string): string {
@@ -37,41 +29,35 @@ function grant(privileges: readonly string[], table: string): string {
   return inLine.length <= 120 ? inLine : inLine.replaceAll('), ', '),\n  ').replace(' on private', '\n  on private');
 }
 
-const TENANT = { name: 'tenant_id', identifier: 'tenant_id' };
-
 function list(subject: Subject): string {
   const { table, columns, order, filters } = subject;
-  const place = columns.concat(table.columns).find(({ name }) => name === order);
-  const parameters = [
-    'p_limit integer default 100',
-    'p_offset integer default 0',
-    ...filters.map(({ name, base }) => `p_${name} ${base} default null`),
-    'p_after uuid default null',
-  ];
+  const place = order === 'id' ? undefined : columns.concat(table.columns).find(({ name }) => name === order);
   // Postgres does not compare a domain over an enumerated type.
   const toBase = ({ name, base, type }: Column) => `t.${name}${base.includes('.') && base !== type ? `::${base}` : ''}`;
   const conditions = filters.map((one) => `\n       and (p_${one.name} is null or ${toBase(one)} = p_${one.name})`);
+  const record = `from private.${table.name} t where t.tenant_id = v_tenant and t.id = p_after;`;
   return define(subject, 'list', {
-    parameters,
+    parameters: [
+      'p_limit integer default 100',
+      'p_offset integer default 0',
+      ...filters.map(({ name, base }) => `p_${name} ${base} default null`),
+      'p_after uuid default null',
+    ],
     result: columns,
     clauses: ['stable', ...SECURITY, 'set plan_cache_mode = force_custom_plan'],
     // A domain may refuse null, which the variable is at first.
-    variables: order === 'id' ? [] : [`v_after ${place?.base};`],
+    variables: place ? [`v_after ${place.base};`] : [],
     body: `
   if p_after is not null then
-${
-  order === 'id'
-    ? `    perform from private.${table.name} t where t.tenant_id = v_tenant and t.id = p_after;`
-    : `    select t.${order} into v_after from private.${table.name} t where t.tenant_id = v_tenant and t.id = p_after;`
-}
+    ${place ? `select t.${order} into v_after` : 'perform'} ${record}
     perform private.require_record(found, 'after');
   end if;
   return query
     select ${selected(columns)}
       from private.${table.name} t
      where t.tenant_id = v_tenant${conditions.join('')}
-       and (p_after is null or ${order === 'id' ? 't.id > p_after' : `(${place && toBase(place)}, t.id) > (v_after, p_after)`})
-     order by ${order === 'id' ? 't.id' : `t.${order}, t.id`}
+       and (p_after is null or ${place ? `(${toBase(place)}, t.id) > (v_after, p_after)` : 't.id > p_after'})
+     order by ${place ? `t.${order}, ` : ''}t.id
      limit p_limit
     offset p_offset;`,
   });
@@ -197,7 +183,7 @@ select private.publish('public.${name}');
 /** Refuses a field that refers to no record of the tenant, before the foreign key does. */
 function requireRecords(columns: readonly Column[]): string {
   return columns
-    .flatMap(({ name, reference }) => (reference ? [{ name, table: reference.table }] : []))
+    .flatMap(({ name, reference }) => (reference ? [{ name, table: reference.target }] : []))
     .map(
       ({ name, table }) => `
   perform private.require_record(
@@ -211,16 +197,16 @@ function requireRecords(columns: readonly Column[]): string {
 
 /** Turns the violation of a check, and the overflow of a computed number, into a 422 on the first of its fields that clients set. */
 function refuseViolations({ otherChecks }: Table, written: readonly Column[]): string {
-  const refuse = ({ columns, text }: OtherCheck) => {
+  const refuse = (columns: readonly string[], text: string) => {
     const words = (text.match(/\w+/g) ?? []).filter((word) => columns.includes(word));
     const field = [...words, ...columns].find((word) => written.some(({ name }) => name === word)) ?? 'body';
     return `raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
   };
   const [checks, bounds] = [otherChecks.filter(({ name }) => name), otherChecks.filter(({ name }) => !name)];
   const cases = checks.map(
-    (check) => `
-      when ${quote(check.name)} then
-        ${refuse(check)}`,
+    ({ name, columns, text }) => `
+      when ${quote(name)} then
+        ${refuse(columns, text)}`,
   );
   const violations = `
   when check_violation then
@@ -228,9 +214,10 @@ function refuseViolations({ otherChecks }: Table, written: readonly Column[]): s
     case v_constraint${cases.join('')}
       else raise;
     end case;`;
+  const sources = bounds.flatMap(({ columns }) => columns);
   const overflows = `
   when numeric_value_out_of_range or division_by_zero then
-    ${refuse({ name: '', columns: bounds.flatMap(({ columns }) => columns), text: bounds.map(({ text }) => text).join(' and ') })}`;
+    ${refuse(sources, bounds.map(({ text }) => text).join(' and '))}`;
   const handlers = (cases.length > 0 ? violations : '') + (bounds.length > 0 ? overflows : '');
   return handlers && `exception${handlers}\n`;
 }

@@ -9,9 +9,7 @@ import { type Column, RefusedError } from './table.ts';
 /** A row of a table of tenants, as JSON. */
 export type Row = Readonly<Record<string, unknown>> & { readonly id: string; readonly tenant_id: string };
 
-/** A unique or an exclusion constraint is violated. */
-const TAKEN = ['23505', '23P01'];
-/** The most rows to try, each in about a millisecond. */
+/** The most records to refer to, each tried in about a millisecond. */
 const MAX_TRIES = 1000;
 const DAY_MS = 86_400_000;
 const RINGS = ['0123456789', 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
@@ -19,17 +17,23 @@ const RINGS = ['0123456789', 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRST
 /** Changes values of a row that have to be unique, until Postgres takes it as a new one. Throws RefusedError. */
 export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: readonly Row[]): Promise<Row> {
   const { table, names, written } = subject;
-  const { uniques } = table;
   let made = row;
-  for (let turn = 0; turn <= uniques.length; turn += 1) {
-    const refusal = await tryInsert(db, subject, made);
-    const violated = uniques.find(({ name }) => name === refusal?.constraint);
+  for (let turn = 0; turn <= table.uniques.length; turn += 1) {
+    const { taken } = await tryInsert(db, subject, made);
+    const violated = table.uniques.find(({ name }) => name === taken);
     // What else is wrong with the row is told by the answer to the example.
-    if (!refusal || !TAKEN.includes(refusal.code ?? '') || !violated) return made;
+    if (!violated) return made;
     const columns = written.filter(({ name }) => violated.columns.includes(name));
-    const found = await findChange(db, subject, made, { violated: violated.name, columns, all });
+    let found: Row | undefined;
+    for await (const changed of changeOne(db, made, columns, all)) {
+      const next = await tryInsert(db, subject, changed);
+      if (!next.refusal || (next.taken && next.taken !== taken)) {
+        found = changed;
+        break;
+      }
+    }
     if (!found) {
-      const tables = [...new Set(columns.flatMap(({ reference }) => reference?.table ?? []))].join(' or ');
+      const tables = [...new Set(columns.flatMap(({ reference }) => reference?.target ?? []))].join(' or ');
       const remedy = tables ? `add records to ${tables} in supabase/seed.sql` : 'write the operation by hand';
       throw new RefusedError(
         `the example of ${names.create.operation} needs ${violated.columns.join(' and ')} that no row of private.${table.name} has, and the demo data gives none: ${remedy}`,
@@ -43,35 +47,37 @@ export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: re
 /** The first row that a unique constraint refuses a second time; undefined for none. */
 export async function findTaken(db: pg.Client, subject: Subject, all: readonly Row[]): Promise<Row | undefined> {
   for (const row of all) {
-    if (TAKEN.includes((await tryInsert(db, subject, row))?.code ?? '')) return row;
+    if ((await tryInsert(db, subject, row)).taken) return row;
   }
   return undefined;
 }
 
-/** Changes a row in one of some columns, so that it violates neither their unique constraint nor a check; undefined if none is found. */
-async function findChange(
+/** A row with another value in one of some columns, of which some may violate a check. */
+async function* changeOne(
   db: pg.Client,
-  subject: Subject,
   row: Row,
-  { violated, columns, all }: { violated: string; columns: readonly Column[]; all: readonly Row[] },
-): Promise<Row | undefined> {
-  // An example keeps its references where another value can change.
-  const [references, others] = [columns.filter((one) => one.reference), columns.filter((one) => !one.reference)];
-  for (const column of [...others, ...references]) {
-    const { name, reference } = column;
+  columns: readonly Column[],
+  all: readonly Row[],
+): AsyncGenerator<Row> {
+  for (const { name, schema, reference } of columns) {
     const known = all.map((one) => one[name]);
-    const values = reference ? await readIds(db, reference.table, row) : findOthers(column, row[name], known);
-    for (const value of values) {
-      const changed = { ...row, [name]: value };
-      const refusal = await tryInsert(db, subject, changed);
-      if (!refusal || (TAKEN.includes(refusal.code ?? '') && refusal.constraint !== violated)) return changed;
-    }
+    for (const value of reference ? [] : findOthers(schema, row[name], known)) yield { ...row, [name]: value };
   }
-  return undefined;
+  // An example keeps its references where another value can change.
+  for (const { name, reference } of columns) {
+    if (!reference) continue;
+    const ids = `select id from ${reference.target} where tenant_id = $1 order by id limit ${MAX_TRIES}`;
+    const { rows } = await db.query<{ id: string }>(ids, [row.tenant_id]);
+    for (const { id } of rows) yield { ...row, [name]: id };
+  }
 }
 
-/** Inserts a row as a new one, and rolls it back. Gives Postgres's refusal. */
-async function tryInsert(db: pg.Client, { table, written }: Subject, row: Row): Promise<PgError | undefined> {
+/** Inserts a row as a new one, and rolls it back. Gives Postgres's refusal, and the unique or exclusion constraint that it violates. */
+async function tryInsert(
+  db: pg.Client,
+  { table, written }: Subject,
+  row: Row,
+): Promise<{ refusal?: PgError; taken?: string | undefined }> {
   const columns = ['tenant_id', ...written.map(({ identifier }) => identifier)].join(', ');
   await db.query('savepoint attempt');
   try {
@@ -81,32 +87,24 @@ async function tryInsert(db: pg.Client, { table, written }: Subject, row: Row): 
       [JSON.stringify(row)],
     );
     await db.query(CHECK_DEFERRED);
-    return undefined;
+    return {};
   } catch (error) {
-    return error as PgError;
+    const refusal = error as PgError;
+    return { refusal, taken: /^23(505|P01)$/.test(refusal.code ?? '') ? refusal.constraint : undefined };
   } finally {
     await db.query('rollback to savepoint attempt');
   }
 }
 
-/** Ids of records of the row's tenant. */
-async function readIds(db: pg.Client, table: string, row: Row): Promise<string[]> {
-  const { rows } = await db.query<{ id: string }>(
-    `select id from ${table} where tenant_id = $1 order by id limit ${MAX_TRIES}`,
-    [row.tenant_id],
-  );
-  return rows.map(({ id }) => id);
-}
-
-/** Other values for a column, of which some may violate a check. */
-function findOthers({ schema }: Column, value: unknown, known: readonly unknown[]): unknown[] {
+/** Other values for a column. */
+function findOthers(schema: Column['schema'], value: unknown, known: readonly unknown[]): readonly unknown[] {
   const steps = Array.from({ length: 50 }, (_, index) => index + 1);
-  if (schema.enum) return [...schema.enum];
+  if (schema.enum) return schema.enum;
   if (typeof value === 'boolean') return [!value];
   if (typeof value === 'number') {
     const step = Math.max(1, schema.multipleOf ?? 1);
-    const numbers = known.filter((one) => typeof one === 'number');
-    return [Math.max(...numbers) + step, Math.min(...numbers) - step, ...steps.map((count) => value + count * step)];
+    const most = Math.max(...known.filter((one) => typeof one === 'number'));
+    return [most + step, ...steps.map((count) => value + count * step)];
   }
   if (typeof value !== 'string') return [];
   if (schema.format?.startsWith('date')) {

@@ -84,11 +84,8 @@ export async function describeFunctions(db: pg.Client): Promise<readonly Databas
 
 function writeMigration(subject: Subject): string {
   const { kinds, noun } = subject;
-  const functions = kinds.map((kind) => writeFunction(subject, kind));
-  const grants = writeGrants(subject);
-  return [`-- The operations of ${noun.many}: ${kinds.join(', ')}.\n`, ...(grants ? [grants] : []), ...functions].join(
-    '\n',
-  );
+  const comment = `-- The operations of ${noun.many}: ${kinds.join(', ')}.\n`;
+  return [comment, writeGrants(subject), ...kinds.map((kind) => writeFunction(subject, kind))].join('\n');
 }
 
 /** Names the migration by the current time, or after the last one if that is in the future. */
@@ -107,100 +104,96 @@ async function chooseSamples(
   const { table, kinds, names, filters, written } = subject;
   const { uniques, incoming } = table;
   const rows = await readRows(db, subject, key);
-  await db.query('savepoint again; truncate private.tenants restart identity cascade');
-  await db.query(seed);
-  const again = await readRows(db, subject, key);
-  await db.query('rollback to savepoint again');
-  const today = (await db.query('select current_date::text as today')).rows[0].today;
-  const clocks = table.columns.filter(({ base, isGenerated }) => base === 'date' && isGenerated);
-  const isOfToday = rows.some(({ row }) => clocks.some(({ name }) => row[name] === today));
-  if (isOfToday || !isDeepStrictEqual(again, rows)) {
-    throw new RefusedError(
-      `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants`,
-    );
-  }
-  const all = rows.map(({ row }) => row);
-  // An example must not change or delete what another one shows.
-  const free = rows.slice(2).filter(({ row }) => !text.includes(row.id));
-  const [changed] = free;
-  const referred = rows.find(({ isUsed }) => isUsed)?.row;
-  const own = table.columns.filter(({ reference }) => reference?.table === `private.${table.name}`);
-  const referring = all.filter((row) => own.some(({ name }) => row[name] === referred?.id));
-  const isNeeded = (row: Row) => referring.length === 1 && row === referring[0];
-  const deleted = free.findLast(({ row, isUsed }) => row !== changed?.row && !isUsed && !isNeeded(row));
+  await requireConstant(db, subject, rows, () => db.query(seed).then(() => readRows(db, subject, key)));
   const need = (row: Row | undefined, what: string) => {
     if (row) return row;
     throw new RefusedError(
       `an example needs a row of private.${table.name} in supabase/seed.sql, of the tenant of ${key}, ${what}`,
     );
   };
+  const all = rows.map(({ row }) => row);
   const first = need(all[0], 'whichever it is');
-  const created = kinds.includes('create') ? await makeNew(db, subject, first, all) : undefined;
+  // An example must not change or delete what another one shows.
+  const [changed, ...free] = rows.slice(2).filter(({ row }) => !text.includes(row.id));
+  const own = table.columns.filter(({ reference }) => reference?.target === `private.${table.name}`);
+  const deleted = free.findLast(({ row, isUsed }) => !isUsed && own.every(({ name }) => row[name] === null))?.row;
+  const referred = rows.find(({ isUsed }) => isUsed)?.row;
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
-  const makeTaken = async () => {
-    const repeated = await findTaken(
+  const findConflict = async (parameters: Sample['parameters']): Promise<Sample[]> => {
+    if (uniques.length === 0) return [];
+    const taken = await findTaken(
       db,
       subject,
-      kinds.includes('update') ? all.filter((row) => row !== changed?.row) : all,
+      all.filter((row) => row !== changed?.row),
     );
     const keys = uniques.map(({ name }) => name).join(' or ');
-    const row = need(repeated, `that ${keys} keeps from being repeated: without null in the columns of that`);
-    return [{ name: 'taken', status: 409, parameters: {}, body: body(row) }];
+    const row = need(taken, `that ${keys} keeps from being repeated: without null in the columns of that`);
+    return [{ name: 'taken', status: 409, parameters, body: body(row) }];
   };
-  const taken = subject.writes && uniques.length > 0 ? await makeTaken() : [];
-  const makers: Record<Kind, () => Sample[]> = {
+  const makers: Record<Kind, () => Sample[] | Promise<Sample[]>> = {
     list: () => [
       { name: 'firstPage', status: 200, parameters: { limit: 2 } },
       ...(all.length > 1 ? [{ name: 'afterRecord', status: 200, parameters: { limit: 1, after: first.id } }] : []),
-      ...filters
-        .filter(({ name }) => ['string', 'number', 'boolean'].includes(typeof first[name]))
-        .map(({ name }) => {
-          return { name: toCamel(`by_${name}`), status: 200, parameters: { [name]: first[name] as string, limit: 1 } };
-        }),
+      ...filters.flatMap(({ name }) => {
+        const value = first[name];
+        if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return [];
+        return [{ name: toCamel(`by_${name}`), status: 200, parameters: { [name]: value, limit: 1 } }];
+      }),
     ],
     get: () => [{ name: 'found', status: 200, parameters: { id: first.id } }],
-    create: () => [
-      {
-        name: 'created',
-        status: 201,
-        parameters: { [KEY]: `${names.create.operation}-example` },
-        body: body(created ?? first),
-        expected: created ?? first,
-      },
-      ...taken,
-    ],
-    update: () => {
+    create: async () => {
+      const expected = await makeNew(db, subject, first, all);
+      const parameters = { [KEY]: `${names.create.operation}-example` };
+      const created = { name: 'created', status: 201, parameters, body: body(expected), expected };
+      return [created, ...(await findConflict({}))];
+    },
+    update: async () => {
       const row = need(changed?.row, 'besides the first two, which no example shows yet');
-      const expected = change(subject, row, all);
-      const sample = { name: 'changed', status: 200, parameters: { id: row.id }, body: body(expected), expected };
-      return [sample, ...taken.map((one) => ({ ...one, parameters: { id: row.id } }))];
+      const [parameters, expected] = [{ id: row.id }, change(subject, row, all)];
+      const sample = { name: 'changed', status: 200, parameters, body: body(expected), expected };
+      return [sample, ...(await findConflict(parameters))];
     },
     delete: () => {
-      const { id } = need(
-        deleted?.row,
-        'besides the first three, which no example shows yet and no other record refers to',
-      );
-      const inUse = () => ({ id: need(referred, `that a record of ${incoming[0]?.table} refers to`).id });
-      return [
-        { name: 'deleted', status: 204, parameters: { id } },
-        ...(incoming.length > 0 ? [{ name: 'inUse', status: 409, parameters: inUse() }] : []),
-      ];
+      const what = 'besides the first three, which no example shows yet and no other record refers to';
+      const sample = { name: 'deleted', status: 204, parameters: { id: need(deleted, what).id } };
+      if (incoming.length === 0) return [sample];
+      const { id } = need(referred, `that a record of ${incoming[0]?.table} refers to`);
+      return [sample, { name: 'inUse', status: 409, parameters: { id } }];
     },
   };
-  return mapKinds((kind) => (kinds.includes(kind) ? makers[kind]() : []));
+  const samples = mapKinds((): Sample[] => []);
+  for (const kind of kinds) samples[kind].push(...(await makers[kind]()));
+  return samples;
 }
 
-/** Reads the tenant's demo data in the order of a list, and whether other records refer to a row. */
-async function readRows(
+/** Refuses demo data that another run, or another day, makes anew: its examples would not hold. */
+async function requireConstant(
   db: pg.Client,
-  { table, order }: Subject,
-  key: string,
-): Promise<{ row: Row; isUsed: boolean }[]> {
+  { table }: Subject,
+  rows: readonly TenantRow[],
+  readAgain: () => Promise<readonly TenantRow[]>,
+): Promise<void> {
+  await db.query('savepoint again; truncate private.tenants restart identity cascade');
+  const again = await readAgain();
+  await db.query('rollback to savepoint again');
+  const today = (await db.query('select current_date::text as today')).rows[0].today;
+  const clocks = table.columns.filter(({ base, isGenerated }) => base === 'date' && isGenerated);
+  const isOfToday = rows.some(({ row }) => clocks.some(({ name }) => row[name] === today));
+  if (!isOfToday && isDeepStrictEqual(again, rows)) return;
+  throw new RefusedError(
+    `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants`,
+  );
+}
+
+type TenantRow = { readonly row: Row; readonly isUsed: boolean };
+
+/** Reads the tenant's demo data in the order of a list, and whether other records refer to a row. */
+async function readRows(db: pg.Client, { table, order }: Subject, key: string): Promise<TenantRow[]> {
   const uses = table.incoming.map(({ columns, table: other }) => {
     const references = columns.map((column) => `r.${column}`).join(', ');
     return `exists (select from ${other} r where (${references}) = (t.tenant_id, t.id))`;
   });
-  const { rows } = await db.query<{ row: Row; isUsed: boolean }>(
+  const { rows } = await db.query<TenantRow>(
     `select to_jsonb(t.*) as row, ${['false', ...uses].join(' or ')} as "isUsed"
        from private.${table.name} t
       where t.tenant_id = (select k.tenant_id from private.api_keys k where k.key_hash = sha256($1))
@@ -228,29 +221,29 @@ async function answerSamples(
   samples: Samples,
 ): Promise<Samples> {
   const draft = { file, text: addToDocument(text, subject, samples) };
-  const own = subject.kinds.map((kind) => subject.names[kind].operation);
-  const answer = await openExamples(db, draft, own);
+  const ids = mapKinds((kind) => subject.names[kind].operation);
+  const answer = await openExamples(
+    db,
+    draft,
+    subject.kinds.map((kind) => ids[kind]),
+  );
   const answered = mapKinds((): Sample[] => []);
-  for (const kind of subject.kinds) {
-    const id = subject.names[kind].operation;
-    for (const sample of samples[kind]) {
-      const found = await answer(id, ({ name }) => name === sample.name);
-      if (!found) throw new RefusedError(`the demo data is no valid request of ${id}: ${JSON.stringify(sample)}`);
-      const { status, body, cause } = found;
-      if (status !== sample.status) {
-        const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
-        const remedy = kind === 'create' && status === 422 ? ORIGIN : '';
-        throw new RefusedError(`${id} would answer its example ${sample.name} with ${got}${remedy}`);
-      }
-      answered[kind].push({ ...sample, answer: body });
+  for (const [kind, sample] of subject.kinds.flatMap((kind) => samples[kind].map((each) => [kind, each] as const))) {
+    const found = await answer(ids[kind], ({ name }) => name === sample.name);
+    if (!found) throw new RefusedError(`the demo data is no valid request of ${ids[kind]}: ${JSON.stringify(sample)}`);
+    const { status, body, cause } = found;
+    if (status !== sample.status) {
+      const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
+      // What may be wrong with the example of a creation.
+      const origin =
+        '; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one';
+      const remedy = kind === 'create' && status === 422 ? origin : '';
+      throw new RefusedError(`${ids[kind]} would answer its example ${sample.name} with ${got}${remedy}`);
     }
+    answered[kind].push({ ...sample, answer: body });
   }
   return answered;
 }
-
-/** What may be wrong with the example of a creation. */
-const ORIGIN =
-  '; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one';
 
 /** The gateway's answer to an example, and why it is refused. */
 type Answer = { readonly status: number; readonly body: unknown; readonly cause?: string };

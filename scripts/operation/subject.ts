@@ -6,51 +6,13 @@ import { type Column, describeOpenTable, RefusedError, type Table } from './tabl
 export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
 export type Kind = (typeof KINDS)[number];
 
-/** The operations to write, and what they share. */
-export type Subject = {
-  readonly table: Table;
-  /** The document's version of OpenAPI. */
-  readonly openapi: string;
-  /** The argument of functions that receives the key. */
-  readonly keyArgument: string;
-  readonly kinds: readonly Kind[];
-  readonly names: Readonly<Record<Kind, { readonly operation: string; readonly function: string }>>;
-  /** Descriptions of the functions. */
-  readonly sentences: Readonly<Record<Kind, string>>;
-  /** The records in English: `a locker`, `lockers`. */
-  readonly noun: { readonly one: string; readonly many: string };
-  readonly tag: string;
-  readonly path: string;
-  /** The names of the schemas of a record, of a new one and of a change. */
-  readonly schemas: { readonly record: string; readonly created: string; readonly changed: string };
-  /** The columns of a record, in the order of the answer. */
-  readonly columns: readonly Column[];
-  /** The columns that clients set. */
-  readonly written: readonly Column[];
-  /** Whether they set them, in a new record or in one that is there. */
-  readonly writes: boolean;
-  /** The column that lists are sorted by, before the id. */
-  readonly order: string;
-  /** The columns with an index that supports a filtered list in this order. */
-  readonly filters: readonly Column[];
-  /** Whether an operation reads a single record, which Location can name. */
-  readonly hasGet: boolean;
-};
-
-/** In Portuguese, as the interface. */
-const VERBS: Readonly<Record<Kind, string>> = {
-  list: 'listar',
-  get: 'obter',
-  create: 'criar',
-  update: 'atualizar',
-  delete: 'excluir',
-};
-const METHODS: Readonly<Record<Kind, 'get' | 'post' | 'patch' | 'delete'>> = {
-  list: 'get',
-  get: 'get',
-  create: 'post',
-  update: 'patch',
-  delete: 'delete',
+/** The verbs of functions, in Portuguese as the interface, and the methods of operations. */
+const OPERATIONS: Readonly<Record<Kind, readonly [verb: string, method: 'get' | 'post' | 'patch' | 'delete']>> = {
+  list: ['listar', 'get'],
+  get: ['obter', 'get'],
+  create: ['criar', 'post'],
+  update: ['atualizar', 'patch'],
+  delete: ['excluir', 'delete'],
 };
 
 export type Request = {
@@ -64,37 +26,59 @@ export type Request = {
 export function readSubject(
   document: OpenAPIV3.Document,
   found: Table,
-  request: Request,
+  { kinds, singular, objects = [] }: Request,
   keyArgument: string,
 ): Subject {
-  const { kinds, singular, objects = [] } = request;
-  const unknown = objects.find((name) => !found.columns.some((one) => one.name === name && /^jsonb?$/.test(one.base)));
+  const isObject = ({ name, base }: Column) => objects.includes(name) && /^jsonb?$/.test(base);
+  const unknown = objects.find((name) => !found.columns.some((one) => one.name === name && isObject(one)));
   if (unknown) throw new RefusedError(`--object ${unknown}: private.${found.name} has no such column of JSON`);
-  const describeObject = (column: Column): Column =>
-    objects.includes(column.name) && /^jsonb?$/.test(column.base) ? { ...column, schema: { type: 'object' } } : column;
-  const table = { ...found, columns: found.columns.map(describeObject) };
-  const reasons = [...table.reasons];
+  const columns = found.columns.map((one): Column => (isObject(one) ? { ...one, schema: { type: 'object' } } : one));
+  const table = { ...found, columns };
   const one = singular ?? toSingular(table.name) ?? '';
+  const reasons = [...table.reasons];
   if (!one) reasons.push(`the singular of ${table.name} is unknown: give it with --singular`);
   const unfit = [table.name, one].find((name) => name && !NAME.test(name));
   if (unfit) reasons.push(`${unfit} cannot be in the name of a function: use a-z, 0-9 and _`);
-  const names = mapKinds((kind) => {
-    const name = `${VERBS[kind]}_${kind === 'list' ? table.name : one}`;
-    return { function: name, operation: toCamel(name) };
-  });
-  const noun = readNoun(table, one);
-  const record = toPascal(one);
   // A deletion has no content: it needs only the id.
   const isDeletion = kinds.every((kind) => kind === 'delete');
-  const columns = isDeletion
-    ? table.columns.filter(({ name }) => name === 'id')
-    : readColumns(document, table, record, reasons);
-  const written = columns.filter(({ name, isGenerated }) => name !== 'id' && !isGenerated);
+  const shown = isDeletion
+    ? columns.filter(({ name }) => name === 'id')
+    : readColumns(document, table, toPascal(one), reasons);
+  const subject = describeSubject(document, { table, columns: shown, one, kinds, keyArgument });
+  reasons.push(...findReasons(document, subject));
+  if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
+  return subject;
+}
+
+/** The operations to write, and what they share. */
+export type Subject = ReturnType<typeof describeSubject>;
+
+type Given = {
+  readonly table: Table;
+  /** The columns of a record, in the order of the answer. */
+  readonly columns: readonly Column[];
+  /** What one record is called. */
+  readonly one: string;
+  readonly kinds: readonly Kind[];
+  /** The argument of functions that receives the key. */
+  readonly keyArgument: string;
+};
+
+function describeSubject(document: OpenAPIV3.Document, { one, ...given }: Given) {
+  const { table, columns, kinds } = given;
   const order = findOrder(table);
+  const noun = readNoun(table, one);
   const path = `/${table.name.replaceAll('_', '-')}`;
-  const subject: Subject = {
-    ...{ table, openapi: document.openapi, kinds, names, noun, columns, written, order, keyArgument },
-    writes: kinds.includes('create') || kinds.includes('update'),
+  const record = toPascal(one);
+  return {
+    ...given,
+    openapi: document.openapi,
+    names: mapKinds((kind) => {
+      const name = `${OPERATIONS[kind][0]}_${kind === 'list' ? table.name : one}`;
+      return { function: name, operation: toCamel(name) };
+    }),
+    noun,
+    /** Descriptions of the functions. */
     sentences: {
       list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
       get: `${toUpper(noun.one)} of the key's tenant`,
@@ -109,21 +93,26 @@ export function readSubject(
       created: `${/(a|cao|dade|gem)$/.test(one) ? 'Nova' : 'Novo'}${record}`,
       changed: `AlteracaoDe${record}`,
     },
+    /** The columns that clients set. */
+    written: columns.filter(({ name, isGenerated }) => name !== 'id' && !isGenerated),
+    /** Whether they set them, in a new record or in one that is there. */
+    writes: kinds.includes('create') || kinds.includes('update'),
+    /** The column that lists are sorted by, before the id. */
+    order,
+    /** The columns with an index that supports a filtered list in this order. */
     filters: columns.filter(
       ({ name, schema }) =>
         !['array', 'object'].includes(String(schema.type)) &&
         table.indexes.some((index) => index.join() === [name, ...(order === 'id' ? [] : [order]), 'id'].join()),
     ),
+    /** Whether an operation reads a single record, which Location can name. */
     hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
   };
-  reasons.push(...findReasons(document, subject));
-  if (reasons.length > 0) throw new RefusedError(reasons.join('\n'));
-  return subject;
 }
 
 /** The path and the method of an operation. */
 export function placeOf({ path }: Subject, kind: Kind): { path: string; method: string } {
-  return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: METHODS[kind] };
+  return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: OPERATIONS[kind][1] };
 }
 
 /** Why the operations cannot be written. */
@@ -141,15 +130,18 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
   }
   yield* columns.flatMap((column) => findUnfit(column, name) ?? []);
   if (writes) {
-    const texts = written.filter((one) => one.isIndexed && (one.schema.maxLength ?? 0) > MAX_INDEXED);
-    yield* texts.map((column) => describeIndexed(column, name));
+    for (const { name: text, identifier, schema } of written.filter((one) => one.isIndexed)) {
+      if ((schema.maxLength ?? 0) <= MAX_INDEXED) continue;
+      const check = `check (char_length(${identifier}) <= ${MAX_INDEXED})`;
+      yield `${text} of ${name} is in an index, which takes no text of ${schema.maxLength} characters: add a constraint in a migration, such as ${check}, or drop the index`;
+    }
     const isShort = ({ base, modifier }: Column) => base.startsWith('time') && modifier >= 0 && modifier < 6;
     for (const column of written.filter((one) => one.base === 'real' || isShort(one))) {
       const type = column.base === 'real' ? 'double precision' : column.base;
       yield `${column.name} of ${name} is ${column.type}, to which Postgres rounds what clients send: let it have more digits, with alter column ${column.identifier} type ${type}`;
     }
     // The functions read the records of the table, which only row security limits to the tenant a second time.
-    const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.table] : []));
+    const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.target] : []));
     yield* [...new Set(open)].map(describeOpenTable);
     if (written.length === 0) yield `${name} has no column that a client could set`;
   }
@@ -174,11 +166,6 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
 
 /** The maximum length of an indexed text: an entry of an index has less than 2704 bytes, and a character up to 4. */
 const MAX_INDEXED = 600;
-
-function describeIndexed({ name, identifier, schema }: Column, table: string): string {
-  const check = `check (char_length(${identifier}) <= ${MAX_INDEXED})`;
-  return `${name} of ${table} is in an index, which takes no text of ${schema.maxLength} characters: add a constraint in a migration, such as ${check}, or drop the index`;
-}
 
 /** The parameters of pages. */
 const PAGE = ['limit', 'offset', 'after'];
@@ -240,17 +227,16 @@ function findOrder({ columns, indexes }: Table): string {
     : (total[0] ?? (columns.some((c) => c.name === 'criado_em') ? '' : 'id'));
 }
 
-/** The English noun from the table's comment, such as "Lockers of a tenant's gyms". */
-function readNoun({ comment, name }: Table, one: string): Subject['noun'] {
-  const [, many = name.replaceAll('_', ' ')] = /^(.+?) of (?:a|the) tenant/.exec(comment ?? '') ?? [];
+/** The records in English, `a locker` and `lockers`, from the table's comment, such as "Lockers of a tenant's gyms". */
+function readNoun({ comment, name }: Table, one: string): { readonly one: string; readonly many: string } {
+  const plain = name.replaceAll('_', ' ');
+  const [, many = plain] = /^(.+?) of (?:a|the) tenant/.exec(comment ?? '') ?? [];
   const plural = many.charAt(0).toLowerCase() + many.slice(1);
-  const singular =
-    plural === name.replaceAll('_', ' ')
-      ? one.replaceAll('_', ' ')
-      : plural
-          .replace(/ies$/, 'y')
-          .replace(/(ss|x|ch|sh)es$/, '$1')
-          .replace(/(?<!s)s$/, '');
+  const english = plural
+    .replace(/ies$/, 'y')
+    .replace(/(ss|x|ch|sh)es$/, '$1')
+    .replace(/(?<!s)s$/, '');
+  const singular = plural === plain ? one.replaceAll('_', ' ') : english;
   return { one: `${/^[aeiou]/.test(singular) ? 'an' : 'a'} ${singular}`, many: plural };
 }
 

@@ -1,6 +1,6 @@
 // Reads a table of tenants from the catalog, with the schemas of its columns.
 
-import { withoutSchema } from '../../src/admin/tables.ts';
+import { readTables } from '../../src/admin/tables.ts';
 import { OperatorError } from '../../src/errors.ts';
 import type { Schema } from '../../src/openapi/schema.ts';
 import type { Database } from '../../src/store/migrations.ts';
@@ -30,16 +30,12 @@ export type Column = {
   readonly isIndexed: boolean;
   /** The columns that it is computed from (`generated always as`); null if it is not computed. */
   readonly sources: readonly string[] | null;
-  /** The table that it refers to. */
-  readonly reference?: Reference;
-};
-
-/** A table of records that a column refers to. */
-type Reference = {
-  readonly table: string;
-  readonly isIsolated: boolean;
-  /** Whether gateway_functions may select from it. */
-  readonly isReadable: boolean;
+  /** Whether its values come from a sequence. */
+  readonly isCounted: boolean;
+  /** The values of an enumerated type. */
+  readonly labels: readonly string[] | null;
+  /** The foreign key that it is in. */
+  readonly reference?: ForeignKey | undefined;
 };
 
 export type Table = {
@@ -55,8 +51,6 @@ export type Table = {
   readonly uniques: readonly Key[];
   /** The foreign keys that prevent the deletion of a record. */
   readonly incoming: readonly Key[];
-  /** The privileges of gateway_functions, such as `select` and `insert numero`. */
-  readonly granted: readonly string[];
   /** The check constraints that a schema cannot express, and the bounds of computed numbers. */
   readonly otherChecks: readonly OtherCheck[];
 };
@@ -67,20 +61,27 @@ export type OtherCheck = { readonly name: string; readonly columns: readonly str
 /** A constraint with its columns and its table. */
 export type Key = { readonly name: string; readonly columns: readonly string[]; readonly table: string };
 
-type CatalogColumn = Omit<Column, 'schema' | 'reference'> & {
-  /** Whether its values come from a sequence. */
-  readonly isCounted: boolean;
-  readonly labels: readonly string[] | null;
-};
-type ForeignKey = Key & Reference & { readonly targets: readonly string[] };
-type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques' | 'incoming' | 'granted'> & {
+/** A foreign key from the table, or from another one to it. */
+type ForeignKey = Key & {
+  /** The table that it refers to. */
+  readonly target: string;
+  readonly targets: readonly string[];
+  readonly isOwn: boolean;
+  /** Whether it prevents the deletion of a record of the table. */
+  readonly isIncoming: boolean;
+  /** Whether it would clear tenant_id. */
+  readonly isClearing: boolean;
+  /** Whether row security limits the target to the tenant. */
   readonly isIsolated: boolean;
-  /** Foreign keys from or to the table that would clear tenant_id. */
-  readonly clearing: readonly Key[];
+};
+
+type CatalogColumn = Omit<Column, 'schema' | 'reference'>;
+type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques'> & {
+  readonly isIsolated: boolean;
   readonly key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
   readonly checks: readonly Check[];
-  readonly references: readonly ForeignKey[];
+  readonly foreignKeys: readonly ForeignKey[];
 };
 
 const NAMES = (numbers: string, table: string) =>
@@ -96,14 +97,6 @@ select json_build_object(
   'comment', obj_description(t.oid, 'pg_class'),
   'isIsolated', ${ISOLATED('t.oid')},
   'key', (select ${NAMES('k.conkey', 't.oid')} from pg_constraint k where k.conrelid = t.oid and k.contype = 'p'),
-  'clearing', (
-    select coalesce(json_agg(json_build_object(
-             'name', k.conname, 'table', k.conrelid::regclass, 'columns', ${NAMES('k.conkey', 'k.conrelid')})), '[]')
-      from pg_constraint k
-      join pg_attribute a on a.attrelid = k.conrelid and a.attname = 'tenant_id'
-     where k.contype = 'f' and t.oid in (k.conrelid, k.confrelid)
-       -- Without a list of columns, an action clears all of them.
-       and (k.confupdtype in ('n', 'd') or k.confdeltype in ('n', 'd') and a.attnum = any (coalesce(k.confdelsetcols, k.conkey)))),
   'columns', (
     select json_agg(json_build_object(
              'name', a.attname, 'identifier', quote_ident(a.attname),
@@ -152,25 +145,18 @@ select json_build_object(
               where p.classid = 'pg_class'::regclass and p.objid = i.indexrelid and p.refobjid = t.oid
                 and i.indexprs is not null and p.refobjsubid <> all (i.indkey)) as sources) e
      where i.indrelid = t.oid and (i.indisunique or i.indisexclusion) and not i.indisprimary),
-  'references', (
+  'foreignKeys', (
     select coalesce(json_agg(json_build_object(
-             'name', k.conname, 'table', k.confrelid::regclass, 'columns', ${NAMES('k.conkey', 't.oid')},
-             'targets', ${NAMES('k.confkey', 'k.confrelid')}, 'isIsolated', ${ISOLATED('k.confrelid')},
-             'isReadable', has_table_privilege('gateway_functions', k.confrelid, 'select'))), '[]')
-      from pg_constraint k where k.conrelid = t.oid and k.contype = 'f'),
-  'incoming', (
-    select coalesce(json_agg(json_build_object(
-             'name', k.conname, 'table', k.conrelid::regclass, 'columns', ${NAMES('k.conkey', 'k.conrelid')}
+             'name', k.conname, 'table', k.conrelid::regclass, 'columns', ${NAMES('k.conkey', 'k.conrelid')},
+             'target', k.confrelid::regclass, 'targets', ${NAMES('k.confkey', 'k.confrelid')},
+             'isOwn', k.conrelid = t.oid, 'isIncoming', k.confrelid = t.oid and k.confdeltype in ('a', 'r'),
+             -- Without a list of columns, an action clears all of them.
+             'isClearing', k.confupdtype in ('n', 'd') or k.confdeltype in ('n', 'd') and a.attnum = any (coalesce(k.confdelsetcols, k.conkey)),
+             'isIsolated', ${ISOLATED('k.confrelid')}
            ) order by k.conname), '[]')
-      from pg_constraint k where k.confrelid = t.oid and k.contype = 'f' and k.confdeltype in ('a', 'r')),
-  'granted', (
-    select array(
-      select privilege from unnest(array['select', 'delete']) privilege
-       where has_table_privilege('gateway_functions', t.oid, privilege)
-      union all
-      select privilege || ' ' || a.attname from unnest(array['insert', 'update']) privilege, pg_attribute a
-       where a.attrelid = t.oid and a.attnum > 0 and not a.attisdropped
-         and has_column_privilege('gateway_functions', t.oid, a.attnum, privilege)))
+      from pg_constraint k
+      left join pg_attribute a on a.attrelid = k.conrelid and a.attname = 'tenant_id'
+     where k.contype = 'f' and t.oid in (k.conrelid, k.confrelid))
 )::text as json
   from pg_class t
  where t.relnamespace = 'private'::regnamespace and t.relkind in ('r', 'p') and t.relname = $1`;
@@ -183,14 +169,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   await db.query('reset search_path');
   const [{ json = '' } = {}] = rows as { json?: string }[];
   if (!json) {
-    const { rows: tables } = await db.query(
-      `select polrelid::regclass::text as name
-         from pg_policy p
-         join pg_attribute a on a.attrelid = p.polrelid and a.attname = 'tenant_id'
-         join pg_attribute i on i.attrelid = p.polrelid and i.attname = 'id'
-        where p.polname = 'tenant_isolation' order by 1`,
-    );
-    const names = (tables as { name: string }[]).map((table) => withoutSchema(table.name));
+    const names = (await readTables(db)).map((table) => table.name).sort();
     throw new RefusedError(`there is no table private.${name}: expected one of ${names.join(', ')}`);
   }
   const catalog: Catalog = JSON.parse(json);
@@ -206,12 +185,11 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     .filter((column) => column.name !== 'tenant_id' && isOpen(column))
     .map((column) => {
       const rules = readings.filter(({ check }) => check.columns[0] === column.name).map(({ rule }) => rule);
-      const reference = catalog.references.find((one) => one.columns.includes(column.name));
       return {
         ...column,
         schema: toSchema(column, meet(rules)),
         isGenerated: column.isGenerated || /[a-z]/i.test((column.default ?? '').replace(CONSTANT, '')),
-        ...(reference ? { reference } : {}),
+        reference: catalog.foreignKeys.find((one) => one.isOwn && one.columns.includes(column.name)),
       };
     });
   const overflows = columns.flatMap((column) => {
@@ -227,8 +205,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     columns,
     indexes: catalog.indexes.filter(([first]) => first === 'tenant_id').map(([, ...others]) => others),
     uniques: catalog.uniques.map((key) => ({ ...key, columns: key.columns.filter((one) => one !== 'tenant_id') })),
-    incoming: catalog.incoming,
-    granted: catalog.granted,
+    incoming: catalog.foreignKeys.filter(({ isIncoming }) => isIncoming),
     otherChecks: readings
       .flatMap(({ check, isWhole }) => {
         const sources = columns.flatMap((column) => (check.columns.includes(column.name) && column.sources) || []);
@@ -243,33 +220,28 @@ export async function readTable(db: Database, name: string): Promise<Table> {
 function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
   const id = catalog.columns.find((column) => column.name === 'id');
   if (!catalog.isIsolated) yield describeOpenTable(`private.${name}`);
-  if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') yield describeKey(name, id);
+  if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
+    const rename = id ? `alter table private.${name} rename column id to numero; ` : '';
+    yield `the primary key of private.${name} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${name} drop constraint if exists ${name}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
+  }
   for (const open of catalog.uniques.filter(({ columns }) => !columns.includes('tenant_id'))) {
     yield `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`;
   }
-  yield* catalog.clearing.map(describeClearing);
-  for (const { columns, targets } of catalog.references) {
-    const column = columns.find((one) => one !== 'tenant_id');
-    if (!column || targets.join() === 'tenant_id,id') continue;
-    yield `${column} of private.${name} refers to something else than the id of a record`;
+  for (const key of catalog.foreignKeys) {
+    const column = key.columns.find((one) => one !== 'tenant_id');
+    // tenant_id is never null.
+    if (key.isClearing) {
+      yield `${key.name} of ${key.table} would clear tenant_id too, and so refuses every deletion: create it with the column alone, as in on delete set null (${column})`;
+    }
+    if (key.isOwn && column && key.targets.join() !== 'tenant_id,id') {
+      yield `${column} of private.${name} refers to something else than the id of a record`;
+    }
   }
 }
 
 /** How to isolate a table without row security. */
 export function describeOpenTable(table: string): string {
   return `${table} has no row security: add select private.isolate('${table}'); to its migration (supabase/README.md, "Add a table")`;
-}
-
-/** How to correct a foreign key whose action sets tenant_id too, which is never null: Postgres refuses each deletion. */
-function describeClearing({ name, table, columns }: Key): string {
-  const [column = 'the_column'] = columns.filter((one) => one !== 'tenant_id');
-  return `${name} of ${table} would clear tenant_id too, and so refuses every deletion: create it with the column alone, as in on delete set null (${column})`;
-}
-
-/** How to correct the primary key of a table. */
-function describeKey(table: string, id: CatalogColumn | undefined): string {
-  const rename = id ? `alter table private.${table} rename column id to numero; ` : '';
-  return `the primary key of private.${table} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${table} drop constraint if exists ${table}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
 }
 
 /** Texts, types and constants in a default, as in private.find_rows: where more words are left, it computes another value each time. */
