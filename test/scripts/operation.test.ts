@@ -142,7 +142,6 @@ ${createTable(
   text varchar(9),
   preco numeric(6, 2) not null,
   codigo text generated always as ('text' || (quantidade)::text) stored check (char_length(codigo) <= 20),
-  total numeric(8, 2) generated always as (quantidade * preco) stored check (total > 0),
   media numeric(8, 2) generated always as (preco / 2) stored check (media < 5000),
   dobro bigint generated always as (quantidade::bigint * 2) stored check (abs(dobro) < 9) check (dobro between -8 and 8),
   razao double precision generated always as (preco / quantidade) stored check (razao > 0 and razao <= 9)`,
@@ -518,8 +517,6 @@ describe('what it writes', () => {
       ['media,preco', 'media between -999999.99 and 5000'],
       ['preco,quantidade,razao', 'razao > 0 AND razao <= 9'],
       ['preco,quantidade,razao', 'razao between 0 and 9'],
-      ['preco,quantidade,total', 'total > 0'],
-      ['preco,quantidade,total', 'total between 0 and 999999.99'],
     ]);
   });
 
