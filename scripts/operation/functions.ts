@@ -182,17 +182,17 @@ select private.publish('public.${name}');
 
 /** Refuses a field that refers to no record of the tenant, before the foreign key does. */
 function requireRecords(columns: readonly Column[]): string {
-  return columns
-    .flatMap(({ name, reference }) => (reference ? [{ name, table: reference.target }] : []))
-    .map(
-      ({ name, table }) => `
+  const checks = columns.map(({ name, reference }) =>
+    reference
+      ? `
   perform private.require_record(
     p_body ->> '${name}' is null
-      or exists (select from ${table} r where r.tenant_id = v_tenant and r.id = (p_body ->> '${name}')::uuid),
+      or exists (select from ${reference.target} r where r.tenant_id = v_tenant and r.id = (p_body ->> '${name}')::uuid),
     '${name}'
-  );`,
-    )
-    .join('');
+  );`
+      : '',
+  );
+  return checks.join('');
 }
 
 /** Turns the violation of a check, and the overflow of a computed number, into a 422 on the first of its fields that clients set. */

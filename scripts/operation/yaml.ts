@@ -73,22 +73,18 @@ export function addToDocument(text: string, subject: Subject, samples: Samples):
   const { kinds, noun, schemas, columns, written } = subject;
   const required = written.filter((column) => !column.isNullable && column.default === null);
   const isMissing = !parseDocument(text).hasIn(['components', 'schemas', schemas.record]);
-  const added = {
-    ...(isMissing && kinds.some((kind) => kind !== 'delete')
-      ? { [schemas.record]: toSchema(subject, toUpper(noun.one), columns, columns) }
-      : {}),
-    ...(kinds.includes('create')
-      ? { [schemas.created]: toSchema(subject, `What a client sets of ${noun.one}`, written, required, true) }
-      : {}),
-    ...(kinds.includes('update')
-      ? { [schemas.changed]: toSchema(subject, `Changes of ${noun.one}`, written, [], true) }
-      : {}),
-  };
+  const added = [
+    [isMissing && kinds.some((kind) => kind !== 'delete'), schemas.record, toUpper(noun.one), columns, columns, false],
+    [kinds.includes('create'), schemas.created, `What a client sets of ${noun.one}`, written, required, true],
+    [kinds.includes('update'), schemas.changed, `Changes of ${noun.one}`, written, [], true],
+  ] as const;
   const drafts = kinds.map((kind) => describeOperation(subject, kind, samples[kind]));
-  return Object.entries(added).reduce(
-    (edited, [name, schema]) => insert(edited, ['components', 'schemas'], { [name]: schema }, '\n'),
-    drafts.reduce(addOperation, text),
-  );
+  let edited = drafts.reduce(addOperation, text);
+  for (const [isAdded, name, description, all, needed, isSent] of added) {
+    const schema = toSchema(subject, description, all, needed, isSent);
+    if (isAdded) edited = insert(edited, ['components', 'schemas'], { [name]: schema }, '\n');
+  }
+  return edited;
 }
 
 /** An operation to write, without what all declare. Its first response is the success. */
@@ -250,7 +246,7 @@ function referToRefusals(reads: boolean, hasBody: boolean): Node {
 
 /** The header that makes a creation idempotent. */
 export const KEY = 'Idempotency-Key';
-export const KEY_PARAMETER: Node = {
+export const KEY_PARAMETER = {
   name: KEY,
   in: 'header',
   description:
@@ -271,31 +267,27 @@ const LOCATION = {
   },
 };
 
-/** The examples of a parameter; undefined for none. */
-function showExamples(name: string, samples: readonly Sample[]): Node | undefined {
-  const examples = samples.filter(({ parameters }) => name in parameters);
-  if (examples.length === 0) return undefined;
-  return Object.fromEntries(examples.map((one) => [one.name, { value: one.parameters[name] }]));
-}
-
 function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples: readonly Sample[]): Node[] {
-  const toParameter = (name: string, description: string, schema: Node, place: Node = { in: 'query' }): Node => {
-    return { name, ...place, description, schema, examples: showExamples(name, samples) };
+  const show = (parameter: Node & { readonly name: string }): Node => {
+    const given = samples.filter(({ parameters }) => parameter.name in parameters);
+    const examples = given.map((one) => [one.name, { value: one.parameters[parameter.name] }]);
+    return { ...parameter, examples: given.length > 0 ? Object.fromEntries(examples) : undefined };
   };
-  if (kind === 'create') return [{ ...KEY_PARAMETER, examples: showExamples(KEY, samples) }];
+  if (kind === 'create') return [show(KEY_PARAMETER)];
   if (kind !== 'list') {
     const schema = { type: 'string', format: 'uuid', maxLength: 36 };
-    return [toParameter('id', `The \`id\` of ${noun.one}`, schema, { in: 'path', required: true })];
+    return [show({ name: 'id', in: 'path', required: true, description: `The \`id\` of ${noun.one}`, schema })];
   }
+  const ofQuery = (name: string, description: string, schema: Node) => show({ name, in: 'query', description, schema });
   const after =
     'Only records after this one: the `id` of the last record of the page before. Cannot be given with `offset`.';
   return [
-    toParameter('limit', 'Maximum number of records', referTo('schemas', 'Limit')),
-    toParameter('offset', 'The number of records to skip', referTo('schemas', 'Offset')),
+    ofQuery('limit', 'Maximum number of records', referTo('schemas', 'Limit')),
+    ofQuery('offset', 'The number of records to skip', referTo('schemas', 'Offset')),
     ...filters.map(({ name, schema }) =>
-      toParameter(name, `Only ${noun.many} with this \`${name}\``, forVersion(schema, openapi)),
+      ofQuery(name, `Only ${noun.many} with this \`${name}\``, forVersion(schema, openapi)),
     ),
-    toParameter('after', after, referTo('schemas', 'After')),
+    ofQuery('after', after, referTo('schemas', 'After')),
   ];
 }
 
@@ -324,7 +316,7 @@ function toSchema(
   description: string,
   columns: readonly Column[],
   required: readonly Column[],
-  isSent = false,
+  isSent: boolean,
 ): Node {
   const toProperty = ({ name, schema, isNullable, sources, reference, comment }: Column) => {
     const { minLength, pattern, ...others } = schema;
