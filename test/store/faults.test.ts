@@ -386,7 +386,8 @@ async function endBlockedQueries(how: 'pg_terminate_backend' | 'pg_cancel_backen
 
 /** The code and the message of a cause. */
 function textOf(cause: unknown): string {
-  const { code = '', message = '' } = Object(cause);
+  // The store Supabase has only the text of supabase-js.
+  const { code = '', message = cause } = Object(cause);
   return `${code} ${message}`;
 }
 
