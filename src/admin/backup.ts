@@ -21,7 +21,7 @@ import { toFile, toNewPath } from './arguments.ts';
 import { queryRows } from './database.ts';
 import { describeRepeated, type Erasure, findNew, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
-import { CommandError, type Confirmed, confirm, type Output, withPath } from './terminal.ts';
+import { CommandError, type Confirmed, confirm, createProgress, type Output, withPath } from './terminal.ts';
 
 /** The first byte of messages with a part of the archive, and the end of the archive, which the server does not send. */
 const ARCHIVE = 'd'.charCodeAt(0);
@@ -60,7 +60,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
     await server.close();
   }
   const { size } = await stat(file);
-  return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${(size / 1e6).toFixed(1)} MB.` };
+  return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
 }
 
 /** Erasures and ended keys of the replaced store, which a restore would undo. */
@@ -134,10 +134,12 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
   const { stream } = client.connection;
   // After a failed write, such as on a full disk: stops the server's sending.
   archive.once('close', () => archive.writableFinished || stream.destroy());
+  const progress = createProgress((bytes) => t`Backed up ${toMegabytes(bytes)}`);
   const query = new pg.Query(`BASE_BACKUP (label 'wellness', checkpoint 'fast', wal true, manifest 'no')`);
   Object.assign(query, {
     handleCopyData: ({ chunk }: { chunk: Buffer }) => {
       if (chunk[0] !== ARCHIVE) return;
+      progress.add(chunk.length - 1);
       // pg reuses its buffer. After a pause it still delivers what it has read.
       if (archive.write(Buffer.from(chunk.subarray(1))) || stream.isPaused()) return;
       stream.pause();
@@ -152,20 +154,29 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
     archive.destroy(error as Error);
     throw error;
   } finally {
+    progress.end();
     await client.end();
   }
 }
 
 /** Unpacks an archive. tar and gzip verify its checksums. */
 function unpack(file: string, folder: string): void {
+  const progress = createProgress((bytes) => t`Unpacked ${toMegabytes(bytes)}`);
+  const onReadEntry = ({ size }: { size: number }) => progress.add(size);
   try {
     // Synchronous: otherwise tar would continue to write after an error.
     mkdirSync(folder, { mode: 0o700 });
-    extract({ file, cwd: folder, strict: true, sync: true, preserveOwner: false });
+    extract({ file, cwd: folder, strict: true, sync: true, preserveOwner: false, onReadEntry });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code?.startsWith('E')) throw withPath(error, folder);
     throw new CommandError(t`${file} is damaged, or no backup: ${message}`);
+  } finally {
+    progress.end();
   }
   if (!existsSync(join(folder, 'backup_label'))) throw new CommandError(t`${file} is not a backup of a store`);
+}
+
+function toMegabytes(bytes: number): string {
+  return `${(bytes / 1e6).toFixed(1)} MB`;
 }

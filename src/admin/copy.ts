@@ -9,7 +9,7 @@ import { toPath } from './arguments.ts';
 import { openEmbedded, openStore, queryRows, queryTexts } from './database.ts';
 import { t } from './language.ts';
 import { withoutSchema } from './tables.ts';
-import { CommandError, listCounts, type Output } from './terminal.ts';
+import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
 /** A table, and its columns without generated ones. */
 type CopiedTable = {
@@ -102,8 +102,13 @@ async function copyTables(source: Database, target: Database, isOld: boolean): P
     const { rows } = await target.query(`select from ${name} limit 1`);
     if (rows.length > 0) throw new CommandError(t`${name} has rows already: nothing was copied`);
   }
+  const progress = createProgress((rows) => t`Copied ${rows} rows`);
   const copied: [string, number][] = [];
-  for (const table of tables) copied.push([table.name, await copyRows(source, target, table)]);
+  try {
+    for (const table of tables) copied.push([table.name, await copyRows(source, target, table, progress.add)]);
+  } finally {
+    progress.end();
+  }
   for (const { name, last_value } of await queryRows<{ name: string; last_value: string }>(source, SEQUENCES)) {
     await target.query('select setval($1::regclass, $2)', [name, last_value]);
   }
@@ -131,6 +136,7 @@ async function copyRows(
   source: Database,
   target: Database,
   { name, columns, refers_to_itself }: CopiedTable,
+  onCopied: (rows: number) => void,
 ): Promise<number> {
   const list = columns.join(', ');
   const insert = `insert into ${name} (${list}) overriding system value
@@ -141,6 +147,7 @@ async function copyRows(
   for await (const rows of queryTexts(source, query, refers_to_itself ? 'all' : undefined)) {
     await target.query(insert, [`[${rows.join(',')}]`]);
     count += rows.length;
+    onCopied(rows.length);
   }
   return count;
 }

@@ -13,7 +13,7 @@ import { USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
-import { CommandError, describeBad, listCounts, type Output, toTable, withPath } from './terminal.ts';
+import { CommandError, createProgress, describeBad, listCounts, type Output, toTable, withPath } from './terminal.ts';
 
 export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   readonly delimiter?: string;
@@ -59,11 +59,10 @@ const KINDS = [
   ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`],
 ] as const;
 
+/** Marks a line with the wrong number of values in the file of problems, where a spreadsheet would pad it unnoticed. */
+const MISFIT = 'Correct this line, then delete this text';
 const CORRECT =
   'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.';
-/** A spreadsheet would complete these lines with empty values, unnoticed. */
-const MISFIT =
-  'No file of problems was written, because lines do not fit the header: correct them in this file, and import it again.';
 const EXISTING =
   'If the file was imported before: --skip-existing leaves out the lines whose records exist, --update corrects these, and --allow-duplicates creates others.';
 const UNKNOWN =
@@ -123,15 +122,15 @@ export async function importSource(
   const text = decode(name, await read(), options.encoding);
   const delimiter = options.delimiter ?? findDelimiter(text);
   const [header, ...records] = readRecords(name, text, delimiter);
-  const headers = readHeader(name, header, table, options);
+  const { titles, headers } = readHeader(name, header, table, options);
   const writer = createWriter(db, table, headers, options);
   const lines = records.map((record) => readLine(record, headers, writer, options));
   const preview = toPreview(name, headers, lines.slice(0, PREVIEWED));
-  await writer.write(lines);
+  const progress = createProgress((lines) => t`${name}: ${lines} lines`);
+  await writer.write(lines, progress.add).finally(progress.end);
   if (lines.some(({ bad }) => bad.length > 0)) {
-    const fits = lines.every(({ texts }) => texts.length === headers.length);
-    if (options.problems && fits) await writeProblems(options.problems, headers, lines, delimiter);
-    throw toError(preview, lines, options, fits);
+    if (options.problems) await writeProblems(options.problems, titles, lines, delimiter);
+    throw toError(table.name, preview, lines, options);
   }
   const counts = { created: 0, updated: 0, unchanged: 0, skipped: 0 };
   for (const { id, leftOut } of lines) counts[leftOut ?? (id ? 'updated' : 'created')] += 1;
@@ -141,18 +140,21 @@ export async function importSource(
 /** Writes the file again, with a column of each line's problems, which an import ignores. */
 async function writeProblems(
   path: string,
-  headers: readonly Header[],
+  titles: readonly string[],
   lines: readonly Line[],
   delimiter: string,
 ): Promise<void> {
-  const before = headers.findIndex(({ title }) => inAll(PROBLEMS).includes(title));
-  const toRow = (cells: readonly string[], problems: string) => [
-    ...cells.filter((_cell, index) => index !== before),
-    problems,
-  ];
-  const rows = lines.map(({ texts, bad }) => toRow(texts, bad.map(describeBad).join('; ')));
+  const before = titles.findIndex((title) => inAll(PROBLEMS).includes(title));
+  const toRow = (cells: readonly string[], problems: string) => {
+    // Pads a short line, so that its problems are in their column.
+    const padded = titles.map((_title, index) => cells[index] ?? '').concat(cells.slice(titles.length));
+    return [...(before < 0 ? padded : padded.toSpliced(before, 1)), problems];
+  };
+  const rows = lines.map(({ texts, bad }) => {
+    const misfit = titles.length === texts.length ? [] : [translate(MISFIT)];
+    return toRow(texts, [...misfit, ...bad.map(describeBad)].join('; '));
+  });
   // Without a byte order mark Excel assumes the system's legacy encoding.
-  const titles = headers.map(({ title }) => title);
   const text = `\ufeff${toCsv([toRow(titles, translate(PROBLEMS)), ...rows], delimiter)}`;
   const file = toNewPath(path);
   // Personal data: only the owner may read it.
@@ -168,7 +170,7 @@ function readHeader(
   header: CsvRecord | undefined,
   { columns }: Table,
   options: ImportOptions,
-): readonly Header[] {
+): { readonly titles: readonly string[]; readonly headers: readonly Header[] } {
   const known = columns.map(({ name, required, known_by: label }) => {
     return name + (label ? t` (an id or ${label})` : '') + (required ? t` (required)` : '');
   });
@@ -186,24 +188,31 @@ function readHeader(
   ];
   if (all.length > MAX_MISTAKES) all.splice(MAX_MISTAKES, Infinity, translate('and more'));
   if (all.length > 0) throw fail(all, hasUnknown ? `\n${translate(UNKNOWN)}` : '');
-  return headers;
+  return { titles: header.cells, headers };
 }
 
 function readLine(
   { line, cells }: CsvRecord,
   headers: readonly Header[],
   writer: Writer,
-  { ignoreUnknown = false }: ImportOptions,
+  { ignoreUnknown }: ImportOptions,
 ): Line {
-  const toBad = (message: string): Line => {
-    return { line, texts: cells, fields: {}, bad: [{ line, field: null, value: null, message }] };
-  };
+  const message = findMisfit(cells, headers, ignoreUnknown);
+  if (message === undefined) return writer.read(line, cells);
+  return { line, texts: cells, fields: {}, bad: [{ line, field: null, value: null, message }] };
+}
+
+/** Why a line does not fit the header; undefined if it does. */
+function findMisfit(cells: readonly string[], headers: readonly Header[], ignoreUnknown = false): string | undefined {
   if (cells.length !== headers.length) {
-    return toBad(t`does not fit the header (values: ${cells.length}, columns: ${headers.length})`);
+    return t`does not fit the header (values: ${cells.length}, columns: ${headers.length})`;
   }
+  // Only where it is written: a value of the table may be this text.
+  const isMarked = (cell: string, index: number) =>
+    !headers[index]?.column && inAll(MISFIT).some((text) => cell.startsWith(text));
+  if (cells.some(isMarked)) return translate(MISFIT);
   const untitled = headers.findIndex(({ title }, index) => title === '' && cells[index]?.trim() !== '');
-  if (untitled >= 0 && !ignoreUnknown) return toBad(t`has a value in column ${untitled + 1}, which has no name`);
-  return writer.read(line, cells);
+  return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
 }
 
 /** Of lines that were read, and not written: then a reference is an id. */
@@ -226,20 +235,35 @@ function describePreview({ file, lines, columns }: Preview): string {
   return toTable([t`COLUMN OF ${basename(file)}`, t`BECOMES`, ...lines.map((line) => t`LINE ${line}`)], rows);
 }
 
-function toError(preview: Preview, lines: readonly Line[], options: ImportOptions, fits: boolean): CommandError {
+function toError(table: string, preview: Preview, lines: readonly Line[], options: ImportOptions): CommandError {
   const { dryRun, problems } = options;
   const wrong = lines.filter(({ bad }) => bad.length > 0);
   /** Those that are bad only because their records exist. */
   const existing = wrong.filter(({ exists, bad }) => exists && bad.length === 1);
   const error = t`Nothing was imported from ${preview.file}; bad lines: ${wrong.length} of ${lines.length}`;
-  const written = t`${problems} has all lines, with what is wrong with each: correct it, and import it with the same options, except --problems and --delimiter.`;
-  const correct = problems ? (fits ? written : translate(MISFIT)) : translate(CORRECT);
+  const correct = problems
+    ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
+    : translate(CORRECT);
   const hints = [
     ...(wrong.length > existing.length ? [correct] : []),
     ...(existing.length > 0 ? [translate(EXISTING)] : []),
   ];
   const report = { lines: wrong.flatMap(({ bad }) => bad), ...(dryRun ? { preview: [preview] } : {}) };
   return new CommandError(error, hints.join('\n'), report, dryRun ? `${describePreview(preview)}\n` : undefined);
+}
+
+/** The command that imports the file of problems after its correction. It is UTF-8, with a delimiter that is detected. */
+function toCommand(table: string, file: string, options: ImportOptions): string {
+  const { tenant, map = new Map(), ignoreUnknown, skipExisting, update, allowDuplicates } = options;
+  const quote = (text: string) => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
+  const flags = [
+    ...(map.size > 0 ? ['--map', ...[...map].map((pair) => quote(pair.join('=')))] : []),
+    ...(ignoreUnknown ? ['--ignore-unknown'] : []),
+    ...(skipExisting ? ['--skip-existing'] : []),
+    ...(update ? ['--update'] : []),
+    ...(allowDuplicates ? ['--allow-duplicates'] : []),
+  ];
+  return `npm run admin -- import ${quote(table)} ${quote(file)} ${['--tenant', tenant, ...flags].join(' ')}`;
 }
 
 function toOutput(imported: readonly Imported[], { dryRun, update, skipExisting }: ImportOptions): Output {

@@ -41,7 +41,7 @@ export type Writer = {
   /** Parses and validates the texts of a line, which are in the order of the headers. */
   read(line: number, texts: readonly string[]): Line;
   /** Writes the good lines in order, and adds problems to the bad ones. Needs a transaction. */
-  write(lines: readonly Line[]): Promise<void>;
+  write(lines: readonly Line[], onWritten?: (lines: number) => void): Promise<void>;
 };
 
 /** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
@@ -222,7 +222,7 @@ export function createWriter(
 
   return {
     read,
-    write: async (lines) => {
+    write: async (lines, onWritten) => {
       // Waits for other imports into the table: one that does not see their records would create them once more.
       const lock = `select pg_advisory_xact_lock(hashtextextended('private.import ' || $1::text || ' ' || $2::text, 0))`;
       await db.query(lock, [tenant, table]);
@@ -239,6 +239,7 @@ export function createWriter(
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);
       for (const batch of inBatches(lines)) {
         await send(batch.filter(({ bad, leftOut }) => bad.length === 0 && !leftOut));
+        onWritten?.(batch.length);
       }
     },
   };

@@ -49,6 +49,7 @@ const WRONG_USAGE = 2;
 /** Limits of what people see: bad lines, and characters of a value. */
 const MAX_LINES = 100;
 const MAX_VALUE = 60;
+const PROGRESS_MS = 500;
 /** Characters that control a terminal or reverse text. Data from anyone may contain them. */
 const CONTROLS = /(?!\n|\t|\r\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
 
@@ -92,6 +93,23 @@ export function toTable(head: readonly string[], rows: readonly (readonly string
 /** Formats the number of rows of each table: `alunos 250, treinos 400`. */
 export function listCounts(counts: readonly (readonly [table: string, count: number])[]): string {
   return counts.map(([table, count]) => `${table} ${count}`).join(', ');
+}
+
+/** Shows progress on a terminal; `describe` formats the amount done. */
+export function createProgress(describe: (amount: number) => string) {
+  let [total, shown] = [0, Date.now()];
+  const { isTTY } = process.stderr;
+  return {
+    add: (amount: number) => {
+      total += amount;
+      if (!isTTY || Date.now() - shown < PROGRESS_MS) return;
+      shown = Date.now();
+      process.stderr.write(`\r${showControls(describe(total))} …`);
+    },
+    end: () => {
+      if (isTTY) process.stderr.write('\r\x1b[K');
+    },
+  };
 }
 
 /** Asks to type the name, unless `yes` is given. Throws without a confirmation. */

@@ -109,45 +109,44 @@ describe('bad lines', () => {
 
   test('are written to a file with what is wrong with each, which is imported once it is corrected', async () => {
     const problems = join(root, 'corrigir.csv');
-    const again = `${problems} has all lines, with what is wrong with each: correct it, and import it with the same options, except --problems and --delimiter.`;
-    const lines = ['nome|email', 'Ana|ana@x.example', 'José|x', '"Eva; a nova"|eva'];
-    const options = ['--encoding', 'windows-1252', '--problems', problems];
-    const file_ = Buffer.from(lines.join('\n'), 'latin1');
-    const { code, errors } = await importing(file_, '--delimiter', '|', ...options);
+    const again = `${problems} has all lines, with what is wrong with each: correct it, and import it with: npm run admin -- import alunos ${problems} --tenant ${tenant}`;
+    const lines = ['nome;email', 'Ana;ana@x.example', 'Bia', '"Eva; a nova";eva'];
+    const { code, errors } = await importing(lines, '--problems', problems);
     expect([code, errors.trim().split('\n').at(-1)]).toEqual([1, again]);
     expect(statSync(problems).mode & 0o777).toBe(0o600);
     const text = readFileSync(problems, 'utf8');
     expect(text.split('\r\n')).toEqual([
-      '\ufeffnome,email,Problems (left out)',
-      'Ana,ana@x.example,',
-      `José,x,"email ""x"": must match format ""email"""`,
-      `"Eva; a nova",eva,"email ""eva"": must match format ""email"""`,
+      '\ufeffnome;email;Problems (left out)',
+      'Ana;ana@x.example;',
+      'Bia;;"Correct this line, then delete this text; does not fit the header (values: 1, columns: 2)"',
+      `"Eva; a nova";eva;"email ""eva"": must match format ""email"""`,
       '',
     ]);
-    const half = text.replace('eva,', 'eva@x.example,');
+    const half = text.replace('eva;', 'eva@x.example;');
     const second = await importing(half, '--problems', problems);
     expect(second).toMatchObject({ code: 1, errors: `There is ${problems} already: name a new file\n` });
-    rmSync(problems);
-    await importing(half, ...options);
-    expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova",eva@x.example,\r\n`);
-    expect(await importing(half.replace('José,x', 'José,j@x.example'), '--encoding', 'windows-1252')).toEqual(
-      created(3),
-    );
     const nowhere = await importing('nome', '--problems', join(root, 'none', 'x.csv'));
     expect(nowhere).toEqual(failed(`There is no folder ${join(root, 'none')}`));
+    rmSync(problems);
+    await importing(half, '--problems', problems);
+    expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
+    expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova";eva@x.example;\r\n`);
+    expect(await importing(half.replace(/Bia;;.*/, 'Bia;bia@x.example;'))).toEqual(created(3));
+    // A client can name a student so: an export with that name is imported.
+    expect(await importing('nome,email\n"Correct this line, then delete this text",ida@x.example')).toEqual(created(1));
     expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
   });
 
-  test('are not written to a file if a line does not fit the header, which a spreadsheet would complete', async () => {
-    const problems = join(root, 'unfit.csv');
-    expect(await importing(['nome,email', 'Bia'], '--problems', problems)).toEqual(
-      failed(
-        'line 2: does not fit the header (values: 1, columns: 2)',
-        `Nothing was imported from ${file}; bad lines: 1 of 1`,
-        'No file of problems was written, because lines do not fit the header: correct them in this file, and import it again.',
-      ),
+  test('are told with the command that imports that file, with its options and in UTF-8', async () => {
+    const problems = join(root, 'a corrigir.csv');
+    const options = ['--map', 'Fone 2=telefone', '--ignore-unknown', '--update'];
+    const file_ = Buffer.from('nome|email|Fone 2\nJos\xe9|x|1\n', 'latin1');
+    const all = ['--problems', problems, '--encoding', 'windows-1252', '--delimiter', '|', ...options];
+    const { errors } = await importing(file_, ...all);
+    expect(errors).toContain(
+      `: npm run admin -- import alunos '${problems}' --tenant ${tenant} --map 'Fone 2=telefone' --ignore-unknown --update\n`,
     );
-    expect(existsSync(problems)).toBe(false);
+    expect(readFileSync(problems, 'utf8')).toContain('\r\nJosé,x,1,');
   });
 
   test('are those that a trigger refuses', async () => {

@@ -188,13 +188,14 @@ describe('where the locale is Portuguese', () => {
 
   test('an import tells its bad lines in Portuguese, and its file of problems is imported in any language', async () => {
     const [file, problems] = [join(folder, 'alunos.csv'), join(folder, 'corrigir.csv')];
-    writeFileSync(file, `nome;email;unidade\nAna;x;\n;a@b.example;Norte\n`);
+    writeFileSync(file, `nome;email;unidade\nAna;x;\n;a@b.example;Norte\nRui;${EMAIL};;\n`);
     const failed = await admin('import', 'alunos', file, '--tenant', AURORA, '--problems', problems);
     expect(failed.errors).toBe(`linha 2: email "x": Informe um e-mail válido
 linha 3: nome: Preencha este campo
 linha 3: unidade "Norte": Nenhum registro do tenant em academias tem este id ou nome
-Nada foi importado de ${file}; linhas com problemas: 2 de 2
-${problems} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com as mesmas opções, menos --problems e --delimiter.
+linha 4: Não combina com o cabeçalho (valores: 4, colunas: 3)
+Nada foi importado de ${file}; linhas com problemas: 3 de 3
+${problems} tem todas as linhas, com o que há de errado em cada uma: corrija esse arquivo e importe-o com: npm run admin -- import alunos ${problems} --tenant ${AURORA}
 `);
     const written = readFileSync(problems, 'utf8');
     expect(written).toMatch(/^\ufeffnome;email;unidade;Problemas \(ignorada\)\r\n/);
