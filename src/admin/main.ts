@@ -190,7 +190,7 @@ function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): vo
       .option('--days <NUMBER>', 'how many days, today included', readInteger(1, 9_999), 30)
       .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
   addUsage(tenant, 'usage [ID]', 'show the calls of tenants', 'ID --days 90 --csv', '').action(run(showTenantUsage));
-  const ofKeys = 'show the calls of keys; one counts together with those that it replaced';
+  const ofKeys = 'show the calls of keys; a key counts together with those that it replaced';
   addUsage(key, 'usage [KEY]', ofKeys, 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
     .option(...TENANT_FILTER)
     .action(run(showKeyUsage));
@@ -226,7 +226,7 @@ function addRecordCommands(program: Command, run: Run<Database>): void {
     addOfTenant(program, `${name} <RESOURCE> <RECORD>`, description, example);
   const ofStudent = 'alunos ana@minha.example --tenant ID';
   addOne('show', 'show a record', ofStudent).action(run(showRecord));
-  const history = 'show who changed a record, and when; one that was deleted by its id';
+  const history = 'show who changed a record, and when; name a deleted one by its id';
   addOne('history', history, ofStudent).action(run(showHistory));
   const correct = 'correct a record, and show what has changed';
   addOne('update', correct, "alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro sexo=")

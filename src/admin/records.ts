@@ -118,7 +118,15 @@ export async function updateRecord(db: Database, resource: string, name: string,
 }
 
 /** Sets `ativo` to false. */
-export function deactivateRecord(db: Database, resource: string, name: string, options: Omit<UpdateOptions, 'set'>) {
+export async function deactivateRecord(
+  db: Database,
+  resource: string,
+  name: string,
+  options: Omit<UpdateOptions, 'set'>,
+) {
+  const table = await openTable(db, resource);
+  if (!hasColumn(table, 'ativo'))
+    throw new CommandError(t`${table.name} has no column ativo, which deactivate sets to false`);
   return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
 }
 

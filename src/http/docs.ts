@@ -70,14 +70,17 @@ export function serveDocs(read: () => Shown): Endpoints {
   // Scalar's script for browsers, compressed; scripts/scalar.ts writes it.
   const scalar = readFileSync(join(import.meta.dirname, 'scalar.js.br'));
   const script = `docs/scalar-${hash('sha1', scalar).slice(0, 10)}.js`;
-  const text = (type: string, write: Write, headers?: Headers) => serveText(type, read, write, headers);
+  const localized = (type: string, write: Write, headers: Headers = {}) =>
+    serveText(type, read, write, chooseLanguage, { ...headers, Vary: 'Accept-Language, Accept-Encoding' });
+  const text = (type: string, write: (shown: Shown) => string) =>
+    serveText(type, read, write, () => 'en', { Vary: 'Accept-Encoding' });
   return {
     '/': redirect(302, 'docs'),
     '/docs/': redirect(308, '../docs'),
-    '/docs': text(HTML, ({ source }, language) => toPage(source, script, language), PAGE_HEADERS),
-    '/docs/start.js': text(SCRIPT, toStartScript),
+    '/docs': localized(HTML, ({ source }, language) => toPage(source, script, language), PAGE_HEADERS),
+    '/docs/start.js': localized(SCRIPT, toStartScript),
     [`/${script}`]: serveImmutable(SCRIPT, scalar),
-    '/docs/openapi.json': text(JSON_TEXT, (shown, language) => JSON.stringify(toShownDocument(shown, language))),
+    '/docs/openapi.json': localized(JSON_TEXT, (shown, language) => JSON.stringify(toShownDocument(shown, language))),
     '/openapi.json': text(JSON_TEXT, ({ source }) => JSON.stringify(source)),
     '/openapi.yaml': text(YAML, ({ source }) => stringify(source)),
   };
@@ -93,19 +96,25 @@ function chooseLanguage({ query, headers }: Request, { texts }: Shown): Language
   return query.lang === 'pt-BR' || prefersPortuguese(headers) ? 'pt-BR' : 'en';
 }
 
-/** Serves a text in the client's language, and generates it again only when `read` returns another object. */
-function serveText(type: string, read: () => Shown, write: Write, more: Headers = {}): RequestHandler {
+/** Serves a text in the chosen language, and generates it again only when `read` returns another object. */
+function serveText(
+  type: string,
+  read: () => Shown,
+  write: Write,
+  choose: typeof chooseLanguage,
+  headers: Headers,
+): RequestHandler {
   const written = new Map<Language, { readonly shown: Shown; readonly body: string; readonly tag: string }>();
-  const caching = { 'Cache-Control': 'no-cache', Vary: 'Accept-Language, Accept-Encoding' };
+  const constant = { ...headers, 'Cache-Control': 'no-cache', 'Content-Type': type };
   return (req, res) => {
     const shown = read();
-    const language = chooseLanguage(req, shown);
+    const language = choose(req, shown);
     if (written.get(language)?.shown !== shown) {
       const body = write(shown, language);
       written.set(language, { shown, body, tag: toEntityTag(body) });
     }
     const { body = '', tag = '' } = written.get(language) ?? {};
-    sendCounted(res, { status: 200, headers: { ...more, ...caching, 'Content-Type': type, ETag: tag }, body });
+    sendCounted(res, { status: 200, headers: { ...constant, ETag: tag }, body });
   };
 }
 
@@ -120,6 +129,7 @@ function serveImmutable(type: string, compressed: Buffer): RequestHandler {
     const encoding = chooseEncoding(req);
     const body = bodies.get(encoding) ?? make(encoding);
     bodies.set(encoding, body);
+    if (body instanceof Promise) body.catch(() => bodies.delete(encoding));
     const headers = {
       'Content-Type': type,
       'Cache-Control': 'public, max-age=31536000, immutable',
@@ -140,6 +150,8 @@ const PAGE_HEADERS: Headers = {
     "base-uri 'none';form-action 'none';frame-ancestors 'none'",
   ].join(';'),
   'Cross-Origin-Opener-Policy': 'same-origin',
+  'Origin-Agent-Cluster': '?1',
+  'X-DNS-Prefetch-Control': 'off',
   'X-Frame-Options': 'DENY',
 };
 

@@ -113,7 +113,10 @@ export function openUsage(options: UsageOptions): Usage {
   }
 
   async function ask(key: string): Promise<void> {
-    const account = accounts.get(key) ?? pending.get(key) ?? new Account(hash('sha256', key, 'hex'));
+    const keyHash = hash('sha256', key, 'hex');
+    // An account that was dropped while its calls are being recorded has counted them.
+    const sent = unanswered?.accounts.find((account) => account.hash === keyHash);
+    const account = accounts.get(key) ?? pending.get(key) ?? sent ?? new Account(keyHash);
     const { day } = readCalendar();
     const result = await callStore(toBatchCall([{ key: account.hash }], null), brieflyMs);
     accounts.set(key, account);

@@ -539,7 +539,10 @@ class OperationReader {
       this.#mistakeAt('other security than a key in a header, or none', place, found.join(', ') || 'none');
       return undefined;
     }
-    if (!HEADER_NAME.test(scheme.name)) this.#mistakeAt('a name that no header can have', place, scheme.name);
+    if (!HEADER_NAME.test(scheme.name)) {
+      this.#mistakeAt('a name that no header can have', place, scheme.name);
+      return undefined;
+    }
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction) {

@@ -145,8 +145,8 @@ export function createConverter(
     ];
   }
 
-  function findMarked(properties: Source = {}): readonly string[] {
-    return Object.keys(properties).filter((name) => isMarked(document, properties[name], marker));
+  function findMarked(properties: Source | null | undefined): readonly string[] {
+    return Object.keys(properties ?? {}).filter((name) => isMarked(document, properties?.[name], marker));
   }
 
   /** Refuses properties that are hidden on this side, and requires none of them. */

@@ -301,6 +301,14 @@ describe('deactivate', () => {
       changed: { ativo: { from: false, to: true } },
     });
   });
+
+  test('refuses a table without that column', async () => {
+    const [form] = await rows(`select id from private.anamneses where tenant_id = '${AURORA}' limit 1`);
+    expect(await failure('deactivate', 'anamneses', String(form?.id))).toEqual({
+      code: 1,
+      error: 'anamneses has no column ativo, which deactivate sets to false',
+    });
+  });
 });
 
 describe('history', () => {

@@ -283,6 +283,23 @@ describe('a key with limits', () => {
     expect(await statuses(2, start())).toEqual([200, 429]);
   });
 
+  test('keeps its count when 10,000 other keys come while its calls are recorded', async () => {
+    await setLimits({ per_day: 3 });
+    const one = start();
+    expect(await statuses(2, one)).toEqual([200, 200]);
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    onRecord = (make) => released.then(make);
+    const recording = one.usage.flush();
+    onRecord = async () => ({ json: '[]', count: 0 });
+    for (let n = 0; n <= 10_000; n += 1) await one.call('listarAcademias', `wms_demo_${n}`);
+    onRecord = (make) => make();
+    expect(await statuses(1, one)).toEqual([200]);
+    onRecord = async () => ({ json: '[]', count: 0 });
+    release();
+    await recording;
+    expect(await statuses(1, one)).toEqual([429]);
+  });
+
   test('gets other limits without a restart', async () => {
     const one = start();
     expect(await one.call()).toEqual({ status: 200 });
