@@ -801,4 +801,15 @@ describe('a gateway that forgets what it has said', async () => {
     toRows(OF_LIFE, { only: ['criarCabide', 'obterCabide', 'alterarCabide', 'apagarCabide'] }),
     pegs.findFault,
   );
+
+  test('is not one that has a record of an earlier run with the only value that is made up for a field', async () => {
+    const other = readDocument('test/documents/everything.yaml');
+    const peg = other.components?.schemas?.NovoCabide as OpenAPIV3.SchemaObject;
+    Object.assign(peg.properties ?? {}, { p_padrao: { type: 'boolean' } });
+    const answer = of(201, (_body, { body }) => body?.includes('"p_padrao":true') && withBody({ error: 'taken' }, 409));
+    const ask = ({ body }: Request) => (body ? { body: body.replace(/,?"p_padrao":(true|false)/, '') } : {});
+    const report = await pegs.run({ document: other, only: ['criarCabide'], intercept: spoil({ ...answer, ask }) });
+    const name = 'refuses the same fields again';
+    expect(outcomesOf(report)).toContainEqual(expect.objectContaining({ name, result: 'passed' }));
+  });
 });
