@@ -7,6 +7,7 @@ import { Command, CommanderError, InvalidArgumentError, Option } from 'commander
 import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
+import { type Created, Unreachable } from './client.ts';
 import { readContract } from './operations.ts';
 import { hasFailed, type Report, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
 import { type RunOptions, runContract } from './run.ts';
@@ -51,19 +52,19 @@ export async function testContract(
   signal?: AbortSignal,
 ): Promise<number> {
   const isJson = args.includes('--json');
+  let created: Created = [];
   try {
     // An error is printed below, with --json as JSON.
     const command = createCommand().configureOutput({ writeOut: print, outputError: () => {} });
     const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`), signal);
-    if (report.stopped === undefined) return hasFailed(report) ? FAILED : PASSED;
-    const { stopped: error, created } = report;
-    if (isJson) printError(`${JSON.stringify({ error, ...(created.length > 0 && { created }) })}\n`);
-    else printError(`${error}\n`);
-    return UNREACHABLE;
+    if (!report.stopped) return hasFailed(report) ? FAILED : PASSED;
+    created = report.created;
+    throw report.stopped;
   } catch (error) {
     if (error instanceof CommanderError && error.exitCode === 0) return PASSED;
     const [exitCode, message] = describe(error);
-    printError(`${isJson ? JSON.stringify({ error: message }) : message}\n`);
+    if (created.length > 0 && !isJson) print(`${toCreated(created).join('\n')}\n`);
+    printError(`${isJson ? JSON.stringify({ error: message, ...(created.length > 0 && { created }) }) : message}\n`);
     return exitCode;
   }
 }
@@ -120,9 +121,7 @@ async function run(command: Command, print: (text: string) => void, signal?: Abo
   const report = await runContract({ ...options, contract, only, signal, timeoutMs: TIMEOUT_MS }, (section) => {
     if (!isJson) print(toSection(section));
   });
-  if (report.stopped !== undefined) {
-    if (!isJson && report.created.length > 0) print(toCreated(report.created).join('\n'));
-  } else print(isJson ? JSON.stringify(report) : toSummary(report));
+  if (!report.stopped) print(isJson ? JSON.stringify(report) : toSummary(report));
   if (junit) write(command, junit, toJUnit(report));
   return report;
 }
@@ -150,6 +149,7 @@ function readKey(text: string): string {
 
 /** The exit code and the message of an error. */
 function describe(error: unknown): [code: number, message: string] {
+  if (error instanceof Unreachable) return [UNREACHABLE, error.message];
   if (error instanceof CommanderError) return [USAGE, `${error.message.replace(/^error: /, '')}\nSee --help.`];
   if (error instanceof DocumentError) return [USAGE, error.message];
   return [FAILED, error instanceof Error ? (error.stack ?? error.message) : String(error)];

@@ -30,7 +30,7 @@ export type Report = {
   readonly requests: number;
   readonly seconds: number;
   /** Why the run has ended early. */
-  readonly stopped: string | undefined;
+  readonly stopped: Error | undefined;
   readonly sections: readonly Section[];
   readonly created: Created;
   readonly coverage: readonly Part[];

@@ -25,7 +25,7 @@ type Run = RunOptions & Setting;
 /** Characters of an answer in a report. */
 const MAX_TEXT = 400;
 
-/** Runs all checks, as long as the deployment answers. */
+/** Runs all checks, as long as the deployment answers; the report says why it has ended early. */
 export async function runContract(
   options: RunOptions,
   onSection: (section: Section) => void = () => {},
@@ -46,7 +46,7 @@ export async function runContract(
   const run: Run = { ...options, client, coverage, foreign: new Map(), nearKeys, operations };
   const started = performance.now();
   const sections: Section[] = [];
-  let stopped: string | undefined;
+  let stopped: Error | undefined;
   const add = async (title: string, checks: Iterable<Check>, first: readonly Outcome[] = []) => {
     const begun = performance.now();
     const outcomes = [...first, ...(await runChecks(run, [...checks]))];
@@ -68,9 +68,10 @@ export async function runContract(
     if (limitedKey && read) await add('A key over its limit', [createLimitCheck(run, read)]);
     if (otherKey) await add('Another tenant', [createUntouchedCheck(run)]);
   } catch (error) {
-    if (!(error instanceof Unreachable)) throw error;
-    stopped = error.message;
-    const failed = { result: 'failed', seconds: 0, curl: '# no request', expected: 'an answer', got: stopped } as const;
+    // Also for a mistake of ours: without a report, the file of an earlier run would stay.
+    stopped = error as Error;
+    const { message: got } = stopped;
+    const failed = { result: 'failed', seconds: 0, curl: '# no request', expected: 'an answer', got } as const;
     sections.push({ title: 'The deployment', seconds: 0, outcomes: [{ name: 'answers', ...failed }] });
   } finally {
     await client.close();

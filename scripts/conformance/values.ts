@@ -1,7 +1,7 @@
 // Generates values that a schema allows, and values that violate one constraint.
 
 import fc from 'fast-check';
-import { readProperties } from '../../src/openapi/schema.ts';
+import { readProperties, scalarOf } from '../../src/openapi/schema.ts';
 import { readStyle } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 import { Unknown } from './check.ts';
@@ -291,6 +291,9 @@ export function createViolations(input: Input): Violation[] {
   const texts = fc.string({ unit: lettersOf(input), maxLength: 12 });
   // In a URL the text of a number is one.
   const others = schema.type === 'string' ? texts : texts.filter((text) => Number.isNaN(Number(text)));
+  // And a number is its text, which an enum may have.
+  const hasNumbers = input.in === 'body' || ['integer', 'number'].includes(scalarOf(schema) ?? '');
+  const numbers = hasNumbers ? [fc.maxSafeInteger()] : [];
   return Object.entries(VIOLATIONS).flatMap(([constraint, describeBroken]) => {
     if (!(constraint in schema)) return [];
     const breaks = (value: Json) => canBeSent(input, value) && brokenBy(input, value).has(constraint);
@@ -299,7 +302,7 @@ export function createViolations(input: Input): Violation[] {
     const accepts = candidates.some(breaksOnly) ? breaksOnly : breaks;
     const edges = candidates.filter(accepts);
     if (edges.length === 0) return [];
-    const some = fc.oneof(fc.constantFrom(...edges), others, fc.maxSafeInteger()).filter(accepts);
+    const some = fc.oneof(fc.constantFrom(...edges), others, ...numbers).filter(accepts);
     return [{ constraint, text: describeBroken(schema), edges, some }];
   });
 }

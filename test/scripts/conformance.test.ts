@@ -6,6 +6,7 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import fc from 'fast-check';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, describe, expect, test } from 'vitest';
 import type { Setting } from '../../scripts/conformance/check.ts';
@@ -156,6 +157,26 @@ describe('a gateway that keeps the contract', () => {
     expect(failuresOf(await run({ only: ['listarPersonais'], intercept }))).toEqual([]);
     expect(reads).toBeGreaterThan(2);
   });
+
+  test('is not held responsible for records that others add to a list that is shorter than any page', async () => {
+    const copy = structuredClone(document);
+    const parameters = copy.paths['/personais']?.get?.parameters as OpenAPIV3.ParameterObject[];
+    const limit = parameters.find(({ name }) => name === 'limit');
+    Object.assign(limit ?? {}, { schema: { type: 'integer', minimum: 900, maximum: 1000, default: 900 } });
+    const added: Json[] = [];
+    const answer = ({ body, status }: Answer, { method, headers }: Request) => {
+      if (status !== 200 || method !== 'GET' || !Array.isArray(body)) return {};
+      if ('Accept-Encoding' in headers) added.push({ ...(body[0] as object), id: randomUUID() });
+      const rows = [...body, ...added];
+      return { body: rows, text: JSON.stringify(rows) };
+    };
+    const options = { document: copy, only: ['listarPersonais'], runs: 1 };
+    const outcomes = outcomesOf(await run({ ...options, intercept: spoil({ answer }) }));
+    expect(added.length).toBeGreaterThan(0);
+    expect(outcomes).toContainEqual(
+      expect.objectContaining({ name: 'gives the same in any encoding', result: 'passed' }),
+    );
+  });
 });
 
 const MAP: { type: string; additionalProperties?: object } = { type: 'object' };
@@ -167,11 +188,15 @@ test.each([
   ['a map that contains itself', MAP],
   ['a tag that the base of its schema has as a text', { allOf: [BASE, CARD] }],
   ['numbers of which one is the repetition of another', { type: 'integer', enum: [1, 11, 2] }],
+  ['texts that a URL has as it has numbers', { enum: ['1', '11', '2'] }],
 ])('values are made up for %s', (_what, schema) => {
   const described = describeSchema(schema as never);
   const input = { name: 'v', in: 'path', required: true, example: undefined, rule: undefined, ...described } as const;
   expect(input.validate(pickValid({ ...input, in: 'body' }))).toBe(true);
-  const broken = createViolations(input).flatMap(({ edges }) => edges);
+  const broken = createViolations(input).flatMap(({ edges, some }) => [
+    ...edges,
+    ...fc.sample(some, { seed: 1, numRuns: 500 }),
+  ]);
   expect(broken.filter((value) => ['1', '11', '2'].includes(String(value)))).toEqual([]);
 });
 
@@ -411,6 +436,21 @@ describe('the command', () => {
       ...{ code: 3, errors: `${url} cannot be reached: connect ECONNREFUSED ${new URL(url).host}\n` },
     });
     expect(readFileSync(file, 'utf8')).toMatch(/<testcase classname="The deployment" name="answers".*\s*<failure/);
+  });
+
+  test('ends with 1 where it fails itself, and replaces the file of an earlier run', async () => {
+    const file = join(folder, 'broken.xml');
+    writeFileSync(file, '<testsuites tests="1" failures="0"/>');
+    const errors: string[] = [];
+    const print = (text: string) => {
+      if (text.startsWith('GET ')) throw new Error('a mistake of ours');
+    };
+    const args = ['--url', gateway.url, '--key', KEYS.aurora, '--junit', file, ...small];
+    const code = await testContract(args, { print, printError: (text) => void errors.push(text) });
+    expect([code, errors.join('')]).toEqual([1, expect.stringMatching(/^Error: a mistake of ours\n +at /)]);
+    const xml = readFileSync(file, 'utf8');
+    expect(xml).toContain('<testcase classname="GET /anamnese/secoes" name="takes limit"');
+    expect(xml).toMatch(/<failure.*\s.*[\s\S]*got a mistake of ours/);
   });
 
   test('ends with 3 where the deployment has no TLS, or a certificate of its own, and says what to do', async () => {
