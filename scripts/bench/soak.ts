@@ -185,12 +185,14 @@ const sample = (load: Load, pid: number, series: Map<string, number[]>) =>
     for (const [name, value] of figures) series.set(name, [...(series.get(name) ?? []), value]);
   });
 
+type Fault = { readonly name: string; readonly run: () => Promise<void> };
+
 type Place = {
   readonly gateways: readonly { readonly origin: string; readonly pid: number }[];
   /** The administrator's. */
   readonly env: Environment;
   /** In the order in which they happen. */
-  readonly faults: readonly { readonly name: string; readonly run: () => Promise<void> }[];
+  readonly faults: readonly Fault[];
 };
 
 async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
@@ -244,6 +246,19 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
   };
 }
 
+/** Causes all faults in the first quarter of the time, because the second and the last are compared. */
+async function cause({ record, signal }: Load, faults: readonly Fault[], quarterMs: number): Promise<void> {
+  const begin = performance.now();
+  for (const [n, { name, run }] of faults.entries()) {
+    // However long those before it took.
+    const at = begin + (quarterMs * (n + 0.5)) / faults.length;
+    await delay(Math.max(0, at - performance.now()), undefined, { signal }).catch(() => {});
+    if (signal.aborted) return;
+    console.error(`${new Date().toISOString()} ${name}`);
+    await record.during(run);
+  }
+}
+
 async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal): Promise<void> {
   const { gateways, env, faults } = await open(cleanup, options);
   const [steady, rolling = steady] = gateways;
@@ -265,13 +280,7 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
       if (failure) console.error(failure);
       record.count('administration', failure ? 'failed' : EXPECTED.administration);
     }),
-    // All faults in the first quarter, because the second and the last are compared.
-    repeat(load, ms / faults.length / 5, async (round) => {
-      const { name, run } = faults[round] ?? {};
-      if (!run) return;
-      console.error(`${new Date().toISOString()} ${name}`);
-      await record.during(run);
-    }),
+    cause(load, faults, ms / 4),
   ];
   if (rolling !== steady)
     working.push(repeat(load, 2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP')));
