@@ -629,6 +629,10 @@ describe('a copy', () => {
     tag = whole.headers.etag ?? '';
   });
 
+  test('is kept by its client alone, which asks each time whether it holds', () => {
+    expect(whole.headers['cache-control']).toBe('private, no-cache');
+  });
+
   /** TAG stands for the tag. The store is called all the same, and the answer says nothing else (RFC 9110, 15.4.5). */
   test.each<[what: string, condition: string, options?: Options]>([
     ['the tag', 'TAG'],

@@ -9,9 +9,11 @@ import { createReadiness, type Readiness } from '../../src/http/health.ts';
 import { createBuckets } from '../../src/limits/buckets.ts';
 import { type CompiledDocument, compileFile } from '../../src/openapi/compile.ts';
 import { openService } from '../../src/service.ts';
+import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { compileOnce, createTestLog, openTestStore, startOwnGateway } from '../helpers/gateway.ts';
+import { findPort } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
 const OK = 'ok';
@@ -209,6 +211,19 @@ describe('readiness', () => {
     fails = false;
     expect(await readiness.read()).toEqual(READY);
   });
+});
+
+test('a gateway is not ready, and healthy, while its store refuses connections', async () => {
+  const url = `postgres://gateway_test@127.0.0.1:${await findPort()}/none`;
+  const store = openPostgres({ url, prepare: true, connections: 1, deadlineMs: 5_000 });
+  onTestFinished(() => store.close());
+  const gateway = await startOwnGateway({ store });
+  const ask = async (path: string) => {
+    const answer = await fetch(new URL(path, gateway.url));
+    return [answer.status, await answer.json()];
+  };
+  expect(await ask('/readyz')).toEqual([503, toReport('not ready', UNAVAILABLE, UNKNOWN)]);
+  expect(await ask('/healthz')).toEqual([200, { status: 'ok' }]);
 });
 
 test('/metrics of a worker whose primary process does not answer is a 503 without a fault', async () => {

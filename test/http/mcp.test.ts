@@ -428,6 +428,13 @@ describe('a tool call is a request', () => {
     expect(store.calls.map(({ args }) => args.p_api_key)).toEqual([key]);
   });
 
+  test('that is refused beyond the limit of its address', async () => {
+    const limited = await open({ rateLimits: { perAddress: 1, redisUrl: undefined } });
+    const call = () => post(toMessage({ name: list }), {}, limited);
+    expect([(await call()).status, (await call()).status]).toEqual([200, 429]);
+    await expect(connect(AURORA, limited)).rejects.toThrow('{"error":"Too many requests"}');
+  });
+
   test('that the limits of its address and its key count, with their header fields and the time to wait', async () => {
     const store = createStubStore(({ args }) =>
       'p_writer' in args ? limitsOf('limited', { per_minute: 1 }) : { json: '[]', count: 0 },
