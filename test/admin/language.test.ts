@@ -175,7 +175,7 @@ describe('where the locale is Portuguese', () => {
     expect([output, errors.slice(0, message.length + 1)]).toEqual(['', `${message}\n`]);
   });
 
-  test('keys are issued and listed in Portuguese', async () => {
+  test('keys are issued, listed and replaced in Portuguese', async () => {
     const issued = await admin('key', 'issue', '--tenant', AURORA, '--name', 'Painel');
     expect(issued.output).toMatch(
       /^Chave {5}wms_\w+\nPrefixo {3}\w+\nId {8}\S+\nValidade {2}nunca\n\nGuarde a chave agora: .*\.\n$/,
@@ -184,6 +184,14 @@ describe('where the locale is Portuguese', () => {
     const { output } = await admin('key', 'list', '--tenant', AURORA);
     expect(output).toMatch(/^PREFIXO +NOME +PERMISSÕES +ESTADO +CRIAÇÃO +VALIDADE +ÚLTIMO USO +ID\n/);
     expect(output).toMatch(new RegExp(`^${prefix} +Painel +todas +ativa +\\S+ +nunca +nunca +`, 'm'));
+    expect(await admin('key', 'limit', prefix, '--per-minute', '60', '--per-day', '900')).toMatchObject({
+      output: `A chave ${prefix} pode fazer 60 chamadas por minuto (60 de uma vez) e 900 chamadas por dia.\n`,
+    });
+    const rotated = await admin('key', 'rotate', prefix, '--overlap', '0s');
+    expect(rotated.output).toContain(`\nA chave antiga, ${prefix}, não funciona mais.\n`);
+    expect(await admin('key', 'revoke', prefix, '--yes')).toMatchObject({
+      output: `A chave ${prefix} está revogada: requisições com ela são recusadas.\n`,
+    });
   });
 
   test('an import tells its bad lines in Portuguese, and its file of problems is imported in any language', async () => {

@@ -82,10 +82,10 @@ const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, []
 const dryRun = (url: string, project?: string) => run({ DATABASE_URL: url }, ['--dry-run'], project);
 
 /** The rows of the bookkeeping; none if there is no table. */
-const bookkeeping = async (url: string): Promise<{ version: string; name: string }[]> => {
+const bookkeeping = async (url: string): Promise<{ version: string; name: string; statements: string[] }[]> => {
   const [table] = await runSql(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
   if (!table?.name) return [];
-  return runSql(url, 'select version, name from supabase_migrations.schema_migrations order by version');
+  return runSql(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
 };
 
 async function createRole(admin: pg.Client, name: string, attributes: string): Promise<void> {
@@ -222,6 +222,18 @@ select public.f()  ;
   expect(await dryRun(url, project)).toMatchObject({ code: 0, lines: ['pending 20260101000001_two.sql'] });
   expect(await migrate(url, project)).toEqual({ code: 0, lines: ['applied 20260101000001_two.sql'], errors: '' });
   expect(await migrate(url, project)).toEqual(NOTHING);
+});
+
+test('the files that the Supabase CLI makes of the bookkeeping are the migrations', async () => {
+  const url = await newDatabase();
+  await migrate(url);
+  // What `supabase migration fetch` writes.
+  const fetched = (await bookkeeping(url)).map(({ version, name, statements }) => [
+    ...[`${version}_${name}.sql`, `${statements.join(';\n')};\n`],
+  ]);
+  const project = projectWith(Object.fromEntries(fetched));
+  expect(await dryRun(url, project)).toEqual(NOTHING);
+  expect(await migrate(await newDatabase(), project)).toMatchObject({ code: 0, lines: APPLIED });
 });
 
 describe('a mistake is told in one line without the password', () => {
