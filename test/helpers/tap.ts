@@ -48,10 +48,7 @@ export async function runTap(db: pg.Client, { file, sql }: Script): Promise<TapR
 function readTap(file: string, lines: readonly string[]): TapReport {
   const planned = Number(lines.flatMap((line) => /^1\.\.(\d+)$/.exec(line)?.[1] ?? [])[0]);
   // A test is a line, with the comments that follow it.
-  const tests = lines
-    .filter((line) => /^((not )?ok \d|#)/.test(line))
-    .join('\n')
-    .split(/\n(?!#)/);
+  const tests = lines.join('\n').match(/^(not )?ok \d.*(\n#.*)*/gm) ?? [];
   if (planned !== tests.length) throw new Error(`${file}: ${planned} tests are planned, and ${tests.length} were run`);
   const find = (pattern: RegExp) => tests.flatMap((test) => pattern.exec(test)?.[1] ?? []);
   return {

@@ -215,6 +215,15 @@ describe.skipIf(!canTestOnDebian('pgtap')).each(servers)('on $name', ({ name, st
   });
 });
 
+test.each([
+  ['fewer tests', ['1..1']],
+  ['fewer tests and a comment', ['1..1', '# Looks like you planned 1 test but ran 0']],
+  ['one test more', ['1..1', 'ok 1 - a', 'not ok 2 - b', '# why']],
+])('a script that runs %s than it has planned fails', async (_what, lines) => {
+  const db = { query: async () => [{ rows: lines.map((line) => ({ line })) }] } as unknown as pg.Client;
+  await expect(runTap(db, { file: 'a.sql', sql: '' })).rejects.toThrow('a.sql: 1 tests are planned, and ');
+});
+
 describe('error-codes.md', () => {
   const SQLSTATES: Readonly<Record<string, string>> = {
     insufficient_privilege: '42501',

@@ -3,7 +3,7 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, writeFileSync } from 'node
 import type { IncomingHttpHeaders } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
 import { createRecord } from '../../src/http/context.ts';
 import { createLog, type LogOptions } from '../../src/telemetry/log.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
@@ -272,10 +272,16 @@ describe('the end of a process', () => {
     ['a disk without space for the log', () => openSync('/dev/full', 'r+')],
     ['a log pipe whose reader has stopped', () => openSync(createFifo(join(folder, 'stopped')), 'r+')],
   ])('%s fails no request and does not hold up the end', async (_what, open) => {
-    const port = await findPort();
-    const origin = `http://127.0.0.1:${port}`;
     const output = open();
+    // The log tells the port, where it can be read.
+    const port = output === 'pipe' ? 0 : await findPort();
     const own = new GatewayProcess({ ...env, PORT: String(port) }, { stdio: ['ignore', output, 'pipe'] });
+    onTestFinished(async () => {
+      await own.stop('SIGKILL');
+      if (output !== 'pipe') closeSync(output);
+    });
+    if (output === 'pipe') await own.printed(/Listening on .*\n/);
+    const origin = output === 'pipe' ? own.origin : `http://127.0.0.1:${port}`;
     await waitFor(async () => expect((await fetch(`${origin}/readyz`)).status).toBe(200));
     own.child.stdout?.destroy();
     // The lines are more than a pipe holds.
@@ -286,7 +292,6 @@ describe('the end of a process', () => {
       expect([long.status, await long.json()]).toEqual([404, { error: 'Not found' }]);
     }
     expect(await own.stop()).toBe(0);
-    if (output !== 'pipe') closeSync(output);
   });
 });
 
