@@ -48,7 +48,7 @@ function readBlocks(heading: string, language: string): string[] {
 
 const [DUMP = ''] = readBlocks('Dump', 'sh');
 const [RESTORE = ''] = readBlocks('Restore a dump', 'sh');
-const [BASE_BACKUP = '', PUT_BACK = ''] = readBlocks('Point in time', 'sh');
+const [BASE_BACKUP = '', SHOW_ARCHIVED = '', PUT_BACK = ''] = readBlocks('Point in time', 'sh');
 const [BACK_UP = '', PUT_STORE_BACK = ''] = readBlocks('Embedded store', 'sh');
 const [CRON = ''] = readBlocks('Embedded store', 'crontab');
 const [KEEP_ERASURES = '', REPEAT_ERASURES = ''] = readBlocks('Erasures', 'sh');
@@ -279,7 +279,9 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
     const setUp = (settings: string) => source.run('cat >> data/postgresql.conf', { input: toScript(settings) });
     source.run('mkdir -p backup/wal');
     await source.restart(() => setUp(ARCHIVE));
-    source.run(toScript(BASE_BACKUP), { env: { SUPERUSER_URL: source.adminUrl } });
+    const env = { SUPERUSER_URL: source.adminUrl };
+    source.run(toScript(BASE_BACKUP), { env });
+    source.run(SHOW_ARCHIVED, { env });
     const login = `create role gateway_login login noinherit password '${PASSWORD}';
       grant gateway to gateway_login; grant connect on database antiga to gateway_login`;
     await runSql(superuserUrl, login);
