@@ -93,10 +93,11 @@ function readCondition(text: string, column: string, base: string): Reading {
   const [constant, ...others] = readConstants(right);
   if (what !== column || constant === undefined) return UNKNOWN;
   if (measure + operator === '=') return readList([constant, ...others], base);
+  if (others.length > 0) return UNKNOWN;
   const [isText, value, keyword] = [TEXTS.includes(base), Number(constant), KEYWORDS[operator]];
   if (measure + operator === '~' && isText) return readPattern(constant);
   if (measure + operator === '<>' && isText && constant === '') return { rule: { minLength: 1 }, isWhole: true };
-  if (others.length > 0 || !(keyword || operator === '=') || !Number.isFinite(value)) return UNKNOWN;
+  if (!(keyword || operator === '=') || !Number.isFinite(value)) return UNKNOWN;
   if (measure === '' && keyword && NUMBERS.includes(base)) return { rule: { [keyword]: value }, isWhole: true };
   const unit = UNITS[measure];
   const isKnown = { imum: base in INTEGERS, Items: true, Length: isText };

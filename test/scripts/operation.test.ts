@@ -63,7 +63,7 @@ ${createTable(
   duracao integer generated always as (vagas * 10) stored constraint rolhas_duracao check (duracao <= 400),
   rendimento numeric(4, 2) generated always as (round(preco / vagas, 2)) stored,
   etiqueta text generated always as ('R' || serie) stored check (char_length(etiqueta) <= 20),
-  fator double precision check (fator between 0 and 10),
+  fator double precision check (fator >= 0 and fator < 10),
   serie integer generated always as identity,
   fim timestamptz not null,
   constraint rolhas_fim check (fim > inicio),
@@ -132,6 +132,9 @@ ${createTable(
   fracao double precision check (fracao in (0.5, 1)),
   bairro text check ((char_length(bairro) <= 40 and bairro <> '') or bairro is null),
   caso smallint check (case when caso > 1 and caso > 5 and caso > 2 then true else caso < 9 end),
+  rua text check ((rua is null or rua <> '') and length(rua) <= 40),
+  documento varchar(14) check (documento ~ any (array['^[0-9]{11}$', '^[0-9]{14}$'])),
+  tipo varchar(9) check (tipo <> any (array['', 'a'])),
   modo smallint check (not (modo > 1 and modo > 2) and (modo > 1) = (modo > 2)),
   unique (tenant_id, cnpj)`,
 )}
@@ -410,6 +413,7 @@ describe('what it writes', () => {
         preco: { minimum: 0, exclusiveMinimum: true, multipleOf: 0.01 },
         pontos: { maximum: 9_999_900, multipleOf: 100 },
         desconto: { minimum: 0, maximum: 100 },
+        fator: { minimum: 0, maximum: 10, exclusiveMaximum: true },
         etiquetas: { type: 'array', maxItems: 3, items: { maxLength: 40 } },
         notas: { maxItems: 100, items: { maxLength: 255 } },
         extras: { type: 'object' },
@@ -485,6 +489,9 @@ describe('what it writes', () => {
       fracao: { type: 'number', enum: [0.5, 1], minimum: 0.5, maximum: 1 },
       bairro: { type: 'string', minLength: 1, maxLength: 40 },
       caso: { type: 'integer', format: 'int32', minimum: -32768, maximum: 32767 },
+      rua: { type: 'string', minLength: 1, maxLength: 40 },
+      documento: { type: 'string', maxLength: 14 },
+      tipo: { type: 'string', maxLength: 9 },
       modo: { type: 'integer', format: 'int32', minimum: -32768, maximum: 32767 },
     });
     // Those whose default is computed.
@@ -496,7 +503,9 @@ describe('what it writes', () => {
       "cep ~ '^\\d{5}-?\\d{3}$'",
       "char_length(apelido) > 2 AND TRIM(BOTH FROM apelido) <> ''",
       "cortado::character varying(1) = 'a'",
+      "documento ~ ANY (ARRAY['^[0-9]{11}$', '^[0-9]{14}$'])",
       "sigla ~ '^(A|B)::[0-9]?$'",
+      "tipo <> ANY (ARRAY['', 'a'])",
       "tudo = ANY (ARRAY['a', NULL])",
     ]);
     const output = succeed(await run('create', 'cadastros', '--dry-run'));
