@@ -103,8 +103,8 @@ function findOthers(schema: Column['schema'], value: unknown, known: readonly un
   if (typeof value === 'boolean') return [!value];
   if (typeof value === 'number') {
     const step = Math.max(1, schema.multipleOf ?? 1);
-    const most = Math.max(...known.filter((one) => typeof one === 'number'));
-    return [most + step, ...steps.map((count) => value + count * step)];
+    const numbers = known.filter((one) => typeof one === 'number');
+    return [Math.max(...numbers) + step, Math.min(...numbers) - step, ...steps.map((count) => value + count * step)];
   }
   if (typeof value !== 'string') return [];
   if (schema.format?.startsWith('date')) {

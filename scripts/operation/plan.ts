@@ -116,16 +116,17 @@ async function chooseSamples(
   // An example must not change or delete what another one shows.
   const [changed, ...free] = rows.slice(2).filter(({ row }) => !text.includes(row.id));
   const own = table.columns.filter(({ reference }) => reference?.target === `private.${table.name}`);
-  const deleted = free.findLast(({ row, isUsed }) => !isUsed && own.every(({ name }) => row[name] === null))?.row;
   const referred = rows.find(({ isUsed }) => isUsed)?.row;
+  const referring = all.filter((row) => own.some(({ name }) => row[name] === referred?.id));
+  // The only reference to a record keeps that in use.
+  const isNeeded = (row: Row) => referring.length === 1 && row === referring[0];
+  const deleted = free.findLast(({ row, isUsed }) => !isUsed && !isNeeded(row))?.row;
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
   const findConflict = async (parameters: Sample['parameters']): Promise<Sample[]> => {
     if (uniques.length === 0) return [];
-    const taken = await findTaken(
-      db,
-      subject,
-      all.filter((row) => row !== changed?.row),
-    );
+    // A change of a record to the value that it has is no conflict.
+    const others = kinds.includes('update') ? all.filter((row) => row !== changed?.row) : all;
+    const taken = await findTaken(db, subject, others);
     const keys = uniques.map(({ name }) => name).join(' or ');
     const row = need(taken, `that ${keys} keeps from being repeated: without null in the columns of that`);
     return [{ name: 'taken', status: 409, parameters, body: body(row) }];

@@ -152,9 +152,10 @@ ${createTable(
 `;
 const CODE_ROWS = `
 insert into private.cadastros (tenant_id, id, uf, cpf)
-values ('${AURORA}', 'ab000000-0000-4000-8000-000000000001', 'SP', '12345678901');
+select '${AURORA}', ('ab000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'SP', '12345678901'
+  from generate_series(1, 2) n;
 insert into private.cadastros (tenant_id, id, uf, cpf, cnpj)
-values ('${AURORA}', 'ab000000-0000-4000-8000-000000000002', 'SP', '12345678901', '12345678000199');
+values ('${AURORA}', 'ab000000-0000-4000-8000-000000000003', 'SP', '12345678901', '12345678000199');
 `;
 
 /** Tables whose new rows need other values: a join table that is unique over its references, texts of a form, and dates. */
@@ -188,6 +189,11 @@ comment on column private.cascas.casca_anterior_id is E'The step before:\\n- non
 create function private.tocar() returns trigger language plpgsql set search_path = pg_catalog, pg_temp
 as $$ begin new.atualizado_em = clock_timestamp(); return new; end; $$;
 create trigger tocar before update on private.cascas for each row execute function private.tocar();
+${createTable(
+  'ramos',
+  'ramo_anterior_id uuid, numero integer not null check (numero between 1 and 100), unique (tenant_id, numero)',
+)}
+alter table private.ramos add foreign key (tenant_id, ramo_anterior_id) references private.ramos (tenant_id, id);
 ${createTable('apelidos', 'apelido varchar(10), unique (tenant_id, apelido)')}
 ${createTable('prazos', 'inicio date not null default current_date, fim date, constraint prazos_fim check (fim > inicio)')}
 ${createTable('fivelas', 'desde date not null default current_date')}
@@ -203,6 +209,10 @@ select '${AURORA}', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
        ('a3000000-0000-4000-8000-' || lpad(((n + 1) / 2)::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad((1 + n % 2)::text, 12, '0'))::uuid,
        'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100, 'Argola ' || n
+  from generate_series(1, 4) n;
+insert into private.ramos (tenant_id, id, numero, ramo_anterior_id)
+select '${AURORA}', ('ba000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 96 + n,
+       case when n > 1 then 'ba000000-0000-4000-8000-000000000001'::uuid end
   from generate_series(1, 4) n;
 insert into private.pinhas (tenant_id, id, prego_id)
 select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
@@ -508,6 +518,7 @@ describe('what it writes', () => {
       "tipo <> ANY (ARRAY['', 'a'])",
       "tudo = ANY (ARRAY['a', NULL])",
     ]);
+    // Only the third row has a value of its unique column.
     const output = succeed(await run('create', 'cadastros', '--dry-run'));
     expect(output).toContain("cpf: { type: string, maxLength: 11, pattern: '^[0-9]{11}$' }");
     expect(output).toContain('cpf: { type: string, maxLength: 11 }');
@@ -549,6 +560,11 @@ nome: Argola 1 (outro)
       'delete cascas',
       ...['\ninUse:', 'deleted: { value: ae000000-0000-4000-8000-000000000004 }'],
     ],
+    'an example of a deletion of one of several rows that refer to another': [
+      'delete ramos',
+      'deleted: { value: ba000000-0000-4000-8000-000000000004 }',
+    ],
+    'an example of a creation with a number under those that reach the maximum': ['create ramos', 'numero: 96 }'],
     'a list in the order of a domain over an enumerated type': [
       'list argolas',
       ...['v_after public.turno;', '(t.periodo::public.turno, t.id) > (v_after, p_after)', '\nafterRecord:'],
