@@ -93,7 +93,7 @@ async function askForExample(db: pg.Client, source: Change, { name }: Found): Pr
 }
 
 function draftOperation(
-  { document, keyArgument }: Target,
+  { document, components: { schemas = {} }, keyArgument }: Target,
   found: Found,
   { path: wanted, values }: FromRequest,
   [answer, again]: readonly unknown[],
@@ -109,7 +109,7 @@ function draftOperation(
       `the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}; give another one with --path`,
     );
   }
-  const { openapi, components: { schemas = {} } = {} } = document;
+  const { openapi } = document;
   const inputs = readInputs({ openapi, schemas, keyArgument }, found, path, reads);
   const names = inputs.map((input) => input.name);
   const unknown = Object.keys(values).find((given) => !names.includes(given));

@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { Document, isCollection, isSeq, parseDocument, visit } from 'yaml';
-import { readDocument } from '../../src/openapi/document.ts';
+import { parseText, readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
@@ -39,6 +39,8 @@ export type Node = Readonly<Record<string, unknown>>;
 /** A document that operations are added to. */
 export type Target = {
   readonly document: OpenAPIV3.Document;
+  /** Those of the main file: references such as `#/components/schemas/Error` name no others in other tools. */
+  readonly components: OpenAPIV3.ComponentsObject;
   /** The API key of the examples, and the argument of functions that receives a key. */
   readonly key: string;
   readonly keyArgument: string;
@@ -47,9 +49,10 @@ export type Target = {
 /** Reads a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
 export function readTarget(file: string, text: string): Target {
   const document = readDocument(file, text);
+  const { components = {} } = parseText(text, file) as Partial<OpenAPIV3.Document>;
   const needed = { responses: Object.keys(RESPONSES), headers: [...HEADERS, REPLAYED], schemas: ['Error'] };
   const lacking = Object.entries(needed).flatMap(([kind, names]) => {
-    const found = document.components?.[kind as keyof typeof needed] ?? {};
+    const found = components[kind as keyof typeof needed] ?? {};
     const missing = names.filter((name) => !(name in found));
     return missing.length > 0 ? [`${kind} ${missing.join(', ')}`] : [];
   });
@@ -65,7 +68,7 @@ export function readTarget(file: string, text: string): Target {
       'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora',
     );
   }
-  return { document, key, keyArgument: toArgumentName(scheme.name) };
+  return { document, components, key, keyArgument: toArgumentName(scheme.name) };
 }
 
 /** Adds the operations of a table, and their schemas, to the text of a document. */

@@ -756,9 +756,17 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
         'the examples need an API key of the demo data: add x-example to the key in components.securitySchemes, such as x-example: wms_demo_aurora\n',
     });
     shared.securitySchemes.apiKey['x-example'] = 'wms_demo_aurora';
-    // The other files that a document refers to are read too.
-    writeFileSync(join(folder, 'error.yaml'), stringify(shared.schemas.Error));
-    shared.schemas.Error = { $ref: 'error.yaml' };
+    // The other files that a document refers to are read too, but the main file has the components.
+    const { Error: error, ...others } = shared.schemas;
+    writeFileSync(join(folder, 'errors.yaml'), stringify({ Error: error }));
+    const split = stringify({ ...petstore, components: { ...shared, schemas: others } });
+    expect(await add(split.replaceAll('#/components/schemas/Error', 'errors.yaml#/Error'))).toEqual({
+      ...{ code: 1, output: '' },
+      errors: expect.stringMatching(
+        /^every operation refers to components that the document lacks: schemas Error: copy/,
+      ),
+    });
+    shared.schemas.Error = { $ref: 'errors.yaml#/Error' };
     // The lines end as those of the document do.
     succeed(await add(stringify({ ...petstore, components: shared }).replaceAll('\n', '\r\n')));
     expect(readFileSync(other, 'utf8')).not.toMatch(/(?<!\r)\n/);
