@@ -150,12 +150,15 @@ select json_build_object(
              'name', k.conname, 'table', k.conrelid::regclass, 'columns', ${NAMES('k.conkey', 'k.conrelid')},
              'target', k.confrelid::regclass, 'targets', ${NAMES('k.confkey', 'k.confrelid')},
              'isOwn', k.conrelid = t.oid, 'isIncoming', k.confrelid = t.oid and k.confdeltype in ('a', 'r'),
-             -- Without a list of columns, an action clears all of them.
-             'isClearing', k.confupdtype in ('n', 'd') or k.confdeltype in ('n', 'd') and a.attnum = any (coalesce(k.confdelsetcols, k.conkey)),
+             'isClearing', exists (
+               select from pg_attribute a
+                where a.attrelid = k.conrelid and a.attname = 'tenant_id' and a.attnum = any (k.conkey)
+                  -- Without a list of columns, an action clears all of them.
+                  and (k.confupdtype in ('n', 'd')
+                       or k.confdeltype in ('n', 'd') and a.attnum = any (coalesce(k.confdelsetcols, k.conkey)))),
              'isIsolated', ${ISOLATED('k.confrelid')}
            ) order by k.conname), '[]')
       from pg_constraint k
-      left join pg_attribute a on a.attrelid = k.conrelid and a.attname = 'tenant_id'
      where k.contype = 'f' and t.oid in (k.conrelid, k.confrelid))
 )::text as json
   from pg_class t
@@ -231,7 +234,8 @@ function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
     const column = key.columns.find((one) => one !== 'tenant_id');
     // tenant_id is never null.
     if (key.isClearing) {
-      yield `${key.name} of ${key.table} would clear tenant_id too, and so refuses every deletion: create it with the column alone, as in on delete set null (${column})`;
+      const remedy = column ? `with the column alone, as in on delete set null (${column})` : 'without the action';
+      yield `${key.name} of ${key.table} would clear tenant_id too, and so refuses every deletion: create it ${remedy}`;
     }
     if (key.isOwn && column && key.targets.join() !== 'tenant_id,id') {
       yield `${column} of private.${name} refers to something else than the id of a record`;

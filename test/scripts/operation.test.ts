@@ -90,6 +90,8 @@ ${createTable('pregos', 'nome varchar(40) not null')}
 ${createTable('carimbos', 'prego_id uuid not null, prego_anterior_id uuid')}
 alter table private.carimbos add foreign key (tenant_id, prego_id) references private.pregos (tenant_id, id),
   add foreign key (tenant_id, prego_anterior_id) references private.pregos (tenant_id, id);
+create table private.copias (dono uuid, carimbo_id uuid,
+  foreign key (dono, carimbo_id) references private.carimbos (tenant_id, id) on update set null);
 `;
 const PLAN_ROWS = `
 insert into private.pregos (tenant_id, id, nome)
@@ -255,6 +257,7 @@ const REFUSED = [
   'alter table private.tijolos add foreign key (tenant_id, sino_id) references private.sinos (tenant_id, id) on delete set null;',
   createTable('"Pinos"'),
   createTable('botoes', 'codigo varchar(9) unique, cor varchar(9), texto text, exclude (cor with =)'),
+  'alter table private.botoes add foreign key (tenant_id) references private.tenants (id) on delete set null;',
   createTable('vinculos', 'aberto_id uuid'),
   'alter table private.vinculos add foreign key (tenant_id, aberto_id) references private.abertos (tenant_id, id);',
 ].join('');
@@ -886,7 +889,7 @@ describe('a run that writes nothing', () => {
     'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
     'get botoes':
-      /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant .*\nbotoes_cor_excl .*\ntexto of private\.botoes has no limit/,
+      /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant .*\nbotoes_cor_excl .*\nbotoes_tenant_id_fkey1 .* would clear tenant_id too, .* without the action\ntexto of private\.botoes has no limit/,
     'get pesos':
       /^peso of private\.pesos has no bounds, .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]\ntotal .* \(total between 0 and 500\)\nlongo .* or too wide ones: .*$/,
     'create nomes':
