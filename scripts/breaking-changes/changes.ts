@@ -57,21 +57,21 @@ function* readOperation(
   // Header names ignore case.
   const keyHeader = findKeyScheme(document, security ?? [])?.name.toLowerCase() ?? '';
   yield [around, { name, use: 'request', fields: { security: keyHeader, ...others } }];
-  for (const parameter of parameters as OpenAPIV3.ParameterObject[]) {
+  for (const parameter of parameters) {
     const { name: own, in: place, required, style: _style, explode: _explode, ...rest } = parameter;
     const key = place === 'path' ? readTemplate(path).indexOf(own) : place === 'header' ? own.toLowerCase() : own;
     const { style, isExploded } = readStyle(parameter);
-    const isList = itemsOf((rest.schema ?? {}) as Schema) !== undefined;
+    const isList = itemsOf(rest.schema ?? {}) !== undefined;
     const written = isList ? { style: isExploded ? 'form, exploded' : style } : {};
     const fields = { ...rest, ...(required ? { required } : {}), ...written };
     yield [`${around} ${place} ${key}`, { name: `${name} ${place} ${own}`, use: 'request', fields, around }];
   }
   if (requestBody) {
-    const content = readContent(requestBody as OpenAPIV3.RequestBodyObject);
+    const content = readContent(requestBody);
     yield [`${around} body`, { name: `${name} body`, use: 'request', ...content, around }];
   }
   for (const [status, response] of Object.entries(responses)) {
-    const { headers = {}, ...answer } = response as OpenAPIV3.ResponseObject;
+    const { headers = {}, ...answer } = response;
     yield [`${around} ${status}`, { name: `${name} ${status}`, use: 'answer', ...readContent(answer), around }];
     for (const [own, fields] of Object.entries(headers as Readonly<Record<string, Fields>>)) {
       const header = `${status} header ${own.toLowerCase()}`;

@@ -52,20 +52,20 @@ export async function testContract(
   signal?: AbortSignal,
 ): Promise<number> {
   const isJson = args.includes('--json');
-  let created: Created = [];
-  try {
-    // An error is printed below, with --json as JSON.
-    const command = createCommand().configureOutput({ writeOut: print, outputError: () => {} });
-    const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`), signal);
-    if (!report.stopped) return hasFailed(report) ? FAILED : PASSED;
-    created = report.created;
-    throw report.stopped;
-  } catch (error) {
-    if (error instanceof CommanderError && error.exitCode === 0) return PASSED;
+  const fail = (error: unknown, created: Created = []) => {
     const [exitCode, message] = describe(error);
     if (created.length > 0 && !isJson) print(`${toCreated(created).join('\n')}\n`);
     printError(`${isJson ? JSON.stringify({ error: message, ...(created.length > 0 && { created }) }) : message}\n`);
     return exitCode;
+  };
+  try {
+    // `fail` prints an error, with --json as JSON.
+    const command = createCommand().configureOutput({ writeOut: print, outputError: () => {} });
+    const report = await run(command.parse(args, { from: 'user' }), (text) => print(`${text}\n`), signal);
+    if (report.stopped) return fail(report.stopped, report.created);
+    return hasFailed(report) ? FAILED : PASSED;
+  } catch (error) {
+    return error instanceof CommanderError && error.exitCode === 0 ? PASSED : fail(error);
   }
 }
 

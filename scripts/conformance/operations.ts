@@ -78,8 +78,7 @@ export function isList(operation: Operation): operation is ListOperation {
 
 function readOperation(compiled: Compiled) {
   const { body, page, source, status } = compiled;
-  // Dereferenced by `compile`.
-  const parameters = (source.parameters ?? []) as Parameter[];
+  const parameters = source.parameters as readonly Parameter[];
   const inputs = [...parameters.map(readParameter), ...(body ? readFields(body) : [])];
   const answers = new Map(
     Object.entries(source.responses).map(([code, response]) => [code, readAnswer(code, response)]),
@@ -128,8 +127,7 @@ function readFields({ isRequired, schema: whole }: NonNullable<Compiled['body']>
 }
 
 /** The answer with a status, or a range such as `4XX` or `default`; its headers by name in lower case. */
-function readAnswer(code: string, source: OpenAPIV3.ResponseObject | OpenAPIV3.ReferenceObject) {
-  const { content, headers = {} } = source as OpenAPIV3.ResponseObject;
+function readAnswer(code: string, { content, headers = {} }: OpenAPIV3.ResponseObject) {
   const described = Object.entries(headers).map(([name, header]) => {
     const { schema = {} } = header as OpenAPIV3.HeaderObject;
     return [name.toLowerCase(), describe(schema as Schema)] as const;

@@ -56,7 +56,7 @@ export type Table = {
 };
 
 /** A check constraint, its columns, and its condition as a text for clients. The bounds of a computed number have an empty name. */
-export type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
+type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
 /** A constraint with its columns and its table. */
 export type Key = { readonly name: string; readonly columns: readonly string[]; readonly table: string };

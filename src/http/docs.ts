@@ -109,34 +109,35 @@ function serveText(
   return (req, res) => {
     const shown = read();
     const language = choose(req, shown);
-    if (written.get(language)?.shown !== shown) {
+    let text = written.get(language);
+    if (text?.shown !== shown) {
       const body = write(shown, language);
-      written.set(language, { shown, body, tag: toEntityTag(body) });
+      text = { shown, body, tag: toEntityTag(body) };
+      written.set(language, text);
     }
-    const { body = '', tag = '' } = written.get(language) ?? {};
-    sendCounted(res, { status: 200, headers: { ...constant, ETag: tag }, body });
+    sendCounted(res, { status: 200, headers: { ...constant, ETag: text.tag }, body: text.body });
   };
 }
 
 /** Serves Brotli-compressed bytes, at a URL that changes with them. Creates other encodings once, on demand. */
 function serveImmutable(type: string, compressed: Buffer): RequestHandler {
-  const bodies = new Map<Encoding | undefined, Buffer | Promise<Buffer>>([['br', compressed]]);
-  const make = async (encoding: Encoding | undefined): Promise<Buffer> => {
-    const whole = await promisify(brotliDecompress)(compressed);
-    return encoding ? encode(whole, encoding) : whole;
+  const bodies = new Map<Encoding | undefined, Promise<Buffer>>([['br', Promise.resolve(compressed)]]);
+  const make = (encoding: Encoding | undefined): Promise<Buffer> => {
+    const whole = promisify(brotliDecompress)(compressed);
+    const body = encoding ? whole.then((bytes) => encode(bytes, encoding)) : whole;
+    bodies.set(encoding, body);
+    body.catch(() => bodies.delete(encoding));
+    return body;
   };
   return async (req, res) => {
     const encoding = chooseEncoding(req);
-    const body = bodies.get(encoding) ?? make(encoding);
-    bodies.set(encoding, body);
-    if (body instanceof Promise) body.catch(() => bodies.delete(encoding));
     const headers = {
       'Content-Type': type,
       'Cache-Control': 'public, max-age=31536000, immutable',
       Vary: 'Accept-Encoding',
       ...(encoding ? { 'Content-Encoding': encoding } : {}),
     };
-    sendText(res, { status: 200, headers, body: await body });
+    sendText(res, { status: 200, headers, body: await (bodies.get(encoding) ?? make(encoding)) });
   };
 }
 

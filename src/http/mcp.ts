@@ -163,7 +163,7 @@ function toToolName({ id }: Operation): string {
 function toTool(operation: Operation, all: readonly Operation[]): Tool {
   const { id, body, inputs, readOnly, source } = operation;
   const { summary = id, description = '' } = source;
-  const parameters = ((source.parameters ?? []) as OpenAPIV3.ParameterObject[]).map((parameter) => {
+  const parameters = source.parameters.map((parameter) => {
     const input = inputs.find(({ name, in: place }) => name === parameter.name && place === parameter.in);
     return { ...parameter, name: input ? toToolArgument(input) : parameter.name };
   });

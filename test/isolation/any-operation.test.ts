@@ -1,4 +1,3 @@
-import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { toCall } from '../../src/api/call.ts';
 import { receiveExample } from '../../src/api/validate.ts';
@@ -125,9 +124,8 @@ function withIds(call: Call, id: string): Call[] {
 /** The arguments that are ids by their format. */
 function readIdArguments({ inputs, body, source }: Operation): string[] {
   const isId = (schema: unknown) => (schema as Schema | undefined)?.format === 'uuid';
-  const parameters = (source.parameters ?? []) as OpenAPIV3.ParameterObject[];
-  const media = (source.requestBody as OpenAPIV3.RequestBodyObject | undefined)?.content['application/json'];
-  const { properties } = readProperties((media?.schema ?? {}) as Schema);
+  const { parameters } = source;
+  const { properties } = readProperties(body?.schema ?? {});
   const fields = (body?.fields ?? []).map(({ argument }) => argument);
   return [
     ...inputs.filter((_input, index) => isId(parameters[index]?.schema)).map(({ argument }) => argument),
