@@ -121,10 +121,10 @@ const hasProtocol =
   (text: string) =>
     protocols.includes(URL.parse(text)?.protocol ?? '');
 
-/** Whether a URL has no path of its own: calls have that of SUPABASE_REST_PATH. */
+/** Whether a URL has nothing but an origin: calls have the path of SUPABASE_REST_PATH, and SUPABASE_KEY as their login. */
 function isOriginOfSupabase(text: string): boolean {
-  const { pathname = '', search, hash } = URL.parse(text) ?? {};
-  return hasProtocol('http:', 'https:')(text) && /^\/(rest\/v1\/?)?$/.test(pathname) && !search && !hash;
+  const { origin = '', href = '' } = URL.parse(text) ?? {};
+  return hasProtocol('http:', 'https:')(text) && /^\/(rest\/v1\/?)?$/.test(href.replace(origin, ''));
 }
 
 function isDatabaseUrl(text: string): boolean {
@@ -376,7 +376,8 @@ function readStore(values: Values, mistakes: string[]): StoreConfig {
   if (database && supabase) {
     mistakes.push('DATABASE_URL and SUPABASE_URL are both set: expected one of them, or none');
   }
-  if ((supabase === undefined) !== (key === undefined)) {
+  const isRefused = mistakes.some((mistake) => /^SUPABASE_(URL|KEY)=/.test(mistake));
+  if (!isRefused && (supabase === undefined) !== (key === undefined)) {
     mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
   }
   if (database) return { kind: 'postgres', url: database, prepare: values.PREPARE };

@@ -90,9 +90,13 @@ test.each([
   [{ SUPABASE_URL: 'https://x' }, 'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none'],
   [
     { SUPABASE_URL: 'https://x/base', SUPABASE_KEY: 'k' },
-    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co, and its path in SUPABASE_REST_PATH\n' +
-      'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none',
+    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co, and its path in SUPABASE_REST_PATH',
   ],
+  [
+    { SUPABASE_URL: 'https://user:password@x', SUPABASE_KEY: 'k' },
+    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co, and its path in SUPABASE_REST_PATH',
+  ],
+  [{ ...SUPABASE, SUPABASE_KEY: 'k ' }, 'SUPABASE_KEY=(not shown): expected a secret key without spaces'],
   [{ SUPABASE_KEY: 'k' }, 'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none'],
   [
     { WORKERS: '4', STORE_CONNECTIONS: '3' },
