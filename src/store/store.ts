@@ -155,6 +155,6 @@ export interface Store {
   /** Drops what was cached about the functions, because they have changed. */
   renew?(): void;
 
-  /** Finishes the running calls and releases everything. */
+  /** Releases everything, after the last call. */
   close(): Promise<void>;
 }

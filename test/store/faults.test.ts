@@ -425,3 +425,15 @@ test.each(runs)('$kind: $fault: a $action ends with $expected', async (run) => {
   expect(sent).toBeLessThanOrEqual(action === 'create' ? 1 : 0);
   expect(await countStudents(nome)).toBeLessThanOrEqual(sent);
 });
+
+test('supabase: a server that never takes up TLS does not hold up the end of the store', async () => {
+  const options = { key: POSTGREST_KEY, restPath: '/', connections: 1, deadlineMs: LONG_DEADLINE_MS };
+  stores.unshift(openSupabase({ url: `https://127.0.0.1:${proxies.supabase.port}`, ...options }));
+  proxies.supabase.fail({ on: 'response', does: 'stall' });
+  const sent = await Promise.all([1, 2].map(() => send(listGyms(), DEADLINE_MS)));
+  expect(sent.map(({ end }) => end)).toEqual(['storeTimeout', 'storeTimeout']);
+  const started = performance.now();
+  await stores.shift()?.close();
+  expect(performance.now() - started).toBeLessThan(inTime(DEADLINE_MS));
+  await proxies.supabase.pass();
+});

@@ -138,7 +138,8 @@ export function openSupabase(options: SupabaseOptions): Store {
     },
     describe,
     connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
-    close: () => pool.close(),
+    // pool.close() would wait for the connections of calls that were given up, one after the other.
+    close: () => pool.destroy(),
   };
 }
 
