@@ -30,12 +30,12 @@ const key = fc.record({
 const tenant = fc.record({
   keys: fc.array(key, { minLength: 1, maxLength: 3 }),
   academias: rowsWith({ nome, ativo, criado_em }, 1, 3),
-  personais: rowsWith({ nome, email, ativo, academia: pick, criado_em }, 1, 3),
-  alunos: rowsWith({ nome, email, ativo, academia: fc.option(pick), personal: fc.option(pick), criado_em }, 1, 6),
-  treinos: rowsWith({ nome, aluno: pick, personal: pick, ativo, data_inicio: day, criado_em }, 0, 5),
+  personais: rowsWith({ nome, email, ativo, academia_id: pick, criado_em }, 1, 3),
+  alunos: rowsWith({ nome, email, ativo, academia_id: fc.option(pick), personal_id: fc.option(pick), criado_em }, 1, 6),
+  treinos: rowsWith({ nome, aluno_id: pick, personal_id: pick, ativo, data_inicio: day, criado_em }, 0, 5),
   anamneses: rowsWith(
     {
-      aluno: pick,
+      aluno_id: pick,
       status,
       resposta: fc.option(fc.dictionary(letter, fc.nat(), { maxKeys: 2, noNullPrototype: true })),
       criado_em,
@@ -135,32 +135,22 @@ function rowsWith<T>(columns: { [name in keyof T]: Arbitrary<T[name]> }, minLeng
 
 type TenantOf<A> = A extends Arbitrary<infer T> ? T : never;
 
-function toRows(letter: string, raw: TenantOf<typeof tenant>): World {
+/** The tables that the columns refer to. */
+const REFERENCES = { academia_id: 'academias', personal_id: 'personais', aluno_id: 'alunos' } as const;
+
+/** The rows of a tenant, with ids of its own rows where one was picked. */
+function toRows(letter: string, { keys, ...tables }: TenantOf<typeof tenant>): World {
   const tenant_id = `${letter}0000000-0000-4000-8000-000000000000`;
-  const idOf = (rows: readonly { id: string }[], n: number) => choose(rows, n).id;
-  const idOrNull = (rows: readonly { id: string }[], n: number | null) => (n === null ? null : idOf(rows, n));
+  const toValue = ([name, value]: [string, unknown]) => {
+    const table = REFERENCES[name as keyof typeof REFERENCES];
+    return [name, table && typeof value === 'number' ? choose<{ id: string }>(tables[table], value).id : value];
+  };
+  const toRow = (row: object) => ({ tenant_id, ...Object.fromEntries(Object.entries(row).map(toValue)) });
   return {
     tenants: [{ id: tenant_id, name: `Academia ${letter}` }],
-    api_keys: raw.keys.map((rest, n) => ({ tenant_id, key: `chave-${letter}${n}`, ...rest })),
-    academias: raw.academias.map((row) => ({ tenant_id, ...row })),
-    personais: raw.personais.map(({ academia, ...row }) => {
-      return { tenant_id, ...row, academia_id: idOf(raw.academias, academia) };
-    }),
-    alunos: raw.alunos.map(({ academia, personal, ...row }) => ({
-      tenant_id,
-      ...row,
-      academia_id: idOrNull(raw.academias, academia),
-      personal_id: idOrNull(raw.personais, personal),
-    })),
-    treinos: raw.treinos.map(({ aluno, personal, ...row }) => ({
-      tenant_id,
-      ...row,
-      aluno_id: idOf(raw.alunos, aluno),
-      personal_id: idOf(raw.personais, personal),
-    })),
-    anamneses: raw.anamneses.map(({ aluno, ...row }) => ({ tenant_id, ...row, aluno_id: idOf(raw.alunos, aluno) })),
-    anamnese_secoes: raw.anamnese_secoes.map((row) => ({ tenant_id, ...row })),
-  };
+    api_keys: keys.map((rest, n) => ({ tenant_id, key: `chave-${letter}${n}`, ...rest })),
+    ...Object.fromEntries(Object.entries(tables).map(([table, rows]) => [table, rows.map(toRow)])),
+  } as unknown as World;
 }
 
 /** One value most of the time, and at times another. */
