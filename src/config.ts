@@ -110,6 +110,7 @@ const secret = (text: string, expected: string, parse: (text: string) => string 
 /** A URL, which may have a password. Part of an unencoded password would be read as the host, and logged. */
 const url = (text: string, example: string, isUrl: (text: string) => boolean) =>
   secret(text, `a URL like ${example}`, (value) => {
+    if (value !== value.trim()) throw new UrlError('expected no blanks or line ends around the URL');
     if (UNENCODED.test(value)) {
       throw new UrlError('expected @ # / ? in the user and the password as %40 %23 %2F %3F');
     }

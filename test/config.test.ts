@@ -106,6 +106,8 @@ test.each([
     { WORKERS: '4', REFUSALS_PER_MINUTE: '3' },
     'WORKERS=4 and REFUSALS_PER_MINUTE=3: expected at least one refusal per worker, or 0 for no limit',
   ],
+  // As a file with line ends of Windows has it.
+  [{ DATABASE_URL: 'postgres://a/b\r' }, 'DATABASE_URL=(not shown): expected no blanks or line ends around the URL'],
   // It would have no effect.
   [
     { REDIS_URL: 'redis://h/0?ssl=true' },
