@@ -8,7 +8,7 @@ import { compareLines } from './document.ts';
 import { BODY_ARGUMENT, declares, type Operation, readAnswerSchema } from './operations.ts';
 import type { Place } from './pointer.ts';
 import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
-import { isHidden, isNeverNull, isNullable, itemsOf, readProperties, type Schema } from './schema.ts';
+import { isHidden, isNeverNull, isNullable, itemsOf, readProperties, type Schema, scalarOf } from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
 export class DriftError extends OperatorError {}
@@ -144,7 +144,11 @@ class Comparison {
     for (const { argument, what, schema, always, place } of supplied) {
       const taken = args.find(({ name }) => name === argument);
       if (!taken) {
-        this.#addAt(place, `${what} is its argument ${argument}`, 'it has no such argument');
+        const advice =
+          argument === BODY_ARGUMENT
+            ? ': only an object of fields p_… with additionalProperties: false is an argument for each field'
+            : '';
+        this.#addAt(place, `${what} is its argument ${argument}`, `it has no such argument${advice}`);
       } else if (!canHold(schema, taken)) {
         const type = describeType(taken) + adviseOn(schema, taken);
         this.#addAt(place, `${what} is ${describeSchema(schema)}`, `${argument} is ${type}`);
@@ -207,7 +211,9 @@ class Comparison {
     const schema = readAnswerSchema(this.#operation) ?? {};
     const { type, columns, isSet, isSingle } = found.result;
     if (returns === 'value') {
-      const returned = `it returns ${isSet ? `rows: return ${type}[] for an array` : type}`;
+      const array = itemsOf(schema);
+      const other = scalarOf(array ?? schema) ? `${type}${array ? '[]' : ''}` : 'jsonb';
+      const returned = `it returns ${isSet ? `rows: return ${other}` : type}`;
       const isOther = isSet || !isWrittenAs(schema, { type });
       if (isOther) this.#add(place, `the response is ${describeSchema(schema)}`, returned);
       return;
@@ -237,6 +243,10 @@ class Comparison {
       } else if (column) this.#checkColumn(column, property, required.includes(name), at);
       else if (required.includes(name)) this.#add(at, `the response has ${name}`, 'it returns no such column');
       else this.#add(at, `the response may have ${name}`, 'it returns no such column', true);
+    }
+    const known = [...Object.keys(properties), ...columns.map(({ name }) => name)];
+    for (const name of required.filter((one) => !known.includes(one))) {
+      this.#add([...place, 'required'], `the response has ${name}`, 'it returns no such column');
     }
     for (const { name } of columns.filter(({ name }) => !(name in properties))) {
       // Answers contain it, so the author of the document should know.

@@ -207,8 +207,26 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
   'a value for a text': [changed({ returns: 'void' }), 'the response is string; it returns void', toText],
   'no rows for a text': [
     changed({ returns: 'setof text' }),
-    'the response is string; it returns rows: return text[] for an array',
+    'the response is string; it returns rows: return text',
     toText,
+  ],
+  'no rows for an array': [
+    changed({ returns: 'setof text' }),
+    'the response is array of string; it returns rows: return text[]',
+    withAnswer(() => ({ type: 'array', items: { type: 'string' } })),
+  ],
+  'no rows for a map': [
+    changed({ returns: 'table (total integer)' }),
+    'the response is object; it returns rows: return jsonb',
+    withAnswer(() => ({ type: 'object', additionalProperties: { type: 'integer' } })),
+  ],
+  'a column for a required property that is declared nowhere': [
+    changed({}),
+    'the response has nmoe; it returns no such column',
+    withAnswer((list) => ({
+      ...list,
+      items: { ...GYM, required: ['id', 'nmoe'], properties: { ...GYM.properties, nome: { type: 'string' } } },
+    })),
   ],
   'no record for a text': [
     `create type public.nomes as (nome text, apelido text); ${changed({ returns: 'public.nomes' })}`,
@@ -273,6 +291,16 @@ test('an input of a header and of a body has its argument', async () => {
       ['requestBody', 'content', 'application/json', 'schema', 'properties', 'p_academia_id'],
     ],
   ]);
+});
+
+test('only the fields of a closed object are an argument each', async () => {
+  const findings = await check('', (_paths, { components }) => {
+    Object.assign(components?.schemas?.NovoAluno ?? {}, { additionalProperties: true });
+  });
+  expect(findings[0]).toMatchObject({
+    document: 'the whole body is its argument p_body',
+    database: expect.stringMatching(/^it has no such argument: only an object of .* additionalProperties: false/),
+  });
 });
 
 test('a time has a zone with minutes, and an array is none of texts unless the document says so', () => {
