@@ -1,10 +1,11 @@
 // Reads the document from its files, and names the line of a place in it.
 
-import { readFileSync, statSync } from 'node:fs';
+import { statSync } from 'node:fs';
 import { dirname, join, relative, resolve } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { isCollection, isMap, isNode, isScalar, isSeq, LineCounter, parseDocument as parseNodes, visit } from 'yaml';
 import { OperatorError } from '../errors.ts';
+import { readUtf8 } from '../store/migrations.ts';
 import { type Bundle, bundle } from './bundle.ts';
 import type { Refused } from './mistakes.ts';
 import { MAX_REFERENCES, type Place, readReference, splitReference } from './pointer.ts';
@@ -79,7 +80,7 @@ function checkVersion(document: unknown, file: string, unreadable: readonly Mist
 /** Reads a file, called `name` in messages. Throws DocumentError. */
 export function readText(path: string, name: string): string {
   try {
-    return new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(path));
+    return readUtf8(path);
   } catch (error) {
     throw new DocumentError([{ text: `${name}: ${(error as Error).message}` }], { cause: error });
   }
@@ -90,23 +91,28 @@ export function parseText(text: string, name: string): unknown {
   const lineCounter = new LineCounter();
   // Other tools read merge keys (<<), although YAML 1.2 has none.
   const document = parseNodes(text, { lineCounter, merge: true });
-  // Such a node would have no end in JSON.
+  const refuse = (offset: number, why: string): never => {
+    throw new DocumentError([{ text: `${name}:${lineCounter.linePos(offset).line}: ${why}` }]);
+  };
+  const [error] = document.errors;
+  if (error) refuse(error.pos[0], error.message);
+  const anchors = new Set<string>();
   visit(document, {
+    Value: (_key, { anchor = '' }) => void anchors.add(anchor),
     Alias: (_key, { source, range }, around) => {
-      if (!around.some((node) => isCollection(node) && node.anchor === source)) return;
-      const { line } = lineCounter.linePos(range?.[0] ?? 0);
-      throw new DocumentError([{ text: `${name}:${line}: *${source} is within &${source}: write a $ref instead` }]);
+      const at = range?.[0] ?? 0;
+      if (!anchors.has(source)) refuse(at, `no anchor &${source} is above *${source}: correct one of the two`);
+      // Such a node would have no end in JSON.
+      if (around.some((node) => isCollection(node) && node.anchor === source)) {
+        refuse(at, `*${source} is within &${source}: write a $ref instead`);
+      }
     },
   });
   try {
-    const [error] = document.errors;
-    if (error) throw error;
     // The file is the operator's own: its aliases need no limit.
     return document.toJS({ maxAliasCount: -1 });
-  } catch (error) {
-    const { message, linePos } = error as Error & { linePos?: [{ line: number }] };
-    const at = linePos ? `${name}:${linePos[0].line}` : name;
-    throw new DocumentError([{ text: `${at}: ${message}` }], { cause: error });
+  } catch (cause) {
+    throw new DocumentError([{ text: `${name}: ${(cause as Error).message}` }], { cause });
   }
 }
 

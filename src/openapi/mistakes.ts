@@ -15,10 +15,10 @@ export const REFUSED = {
   'what the specification does not allow': (text) => text,
   'a path outside of `paths`': (path, parent) =>
     `${path} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`,
-  'a reference to nothing': (reference) =>
-    reference.startsWith('#')
-      ? `the reference ${reference} leads to nothing: correct it, or add what it names`
-      : `the reference ${reference} leads to no file that can be read: correct it, or add the file`,
+  'a reference to nothing': (reference) => {
+    const target = reference.startsWith('#') ? 'nothing' : 'no file, or to nothing in it';
+    return `the reference ${reference} leads to ${target}: correct it, or add what it names`;
+  },
   'a reference to another kind of object': (reference, section) =>
     `the reference ${reference} leads to another kind of object: refer to one of components/${section}`,
   'several paths of servers': (paths) => `the servers have the paths ${paths}: keep one, which the gateway serves`,
@@ -136,6 +136,17 @@ const MESSAGES: Readonly<Record<string, (name: string) => string>> = {
   not: () => 'has two keys of which OpenAPI allows one, such as example and examples: remove one',
   propertyNames: (name) => `has the name ${name}: OpenAPI allows letters, digits, dots, - and _; rename it`,
 };
+/** The remedies for what another version of OpenAPI has. */
+const OTHER_VERSION: readonly (readonly [RegExp, string])[] = [
+  [/\/items must be object,boolean$/, ': give a list of schemas to prefixItems'],
+  [/\/type must be string$/, ': say nullable: true, or declare openapi: 3.1.0'],
+  [/\/exclusiveM\w+ must be boolean$/, ': say true, and the bound in minimum or maximum, or declare openapi: 3.1.0'],
+  [/\/exclusiveM\w+ must be number$/, ': give it the bound itself'],
+];
+/** What OpenAPI 3.1 has, and 3.0 has not. */
+const NEW =
+  `const webhooks $defs if then else prefixItems contains patternProperties propertyNames unevaluatedProperties
+  dependentRequired dependentSchemas contentEncoding contentMediaType pathItems`.split(/\s+/);
 /** Properties that count as unknown too where another part of their object is wrong. */
 const CONDITIONAL =
   `allowReserved bearerFormat example examples explode flows in name openIdConnectUrl scheme style`.split(' ');
@@ -167,18 +178,24 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
     const { instancePath, keyword, params } = error;
     const unknown = unknownOf(error);
     const message = (MESSAGES[keyword] ?? (() => error.message))(params.propertyName ?? '');
-    const allowed = params.allowedValues ? `: ${params.allowedValues.join(', ')}` : '';
+    // YAML reads null without quotes as no text.
+    const values = params.allowedValues?.map((value) => (value === 'null' ? "'null'" : value));
+    const allowed = values ? `: ${values.join(', ')}` : '';
     const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
-    // Before the JSON Schema of OpenAPI 3.1, this was a list of schemas.
-    const isList = instancePath.endsWith('/items') && message === 'must be object,boolean';
     const within = toPointer(splitPlace(place).rest).slice('#/'.length);
     if (unknown === undefined) {
-      const remedy = isList ? ': give a list of schemas to prefixItems' : '';
+      const [, remedy = ''] = OTHER_VERSION.find(([pattern]) => pattern.test(`${instancePath} ${message}`)) ?? [];
       return { what, text: `${within} ${message}${allowed}${remedy}`.trim(), place };
     }
     const parent = String(place.at(-1) ?? 'the top level');
     if (unknown.startsWith('/')) return toMistake('a path outside of `paths`', [...place, unknown], unknown, parent);
-    const text = `${within} has ${unknown}, which OpenAPI does not define: ${adviseOn(unknown, place)}`;
+    // The schema of OpenAPI 3.1 has unevaluated properties instead.
+    const isOf30 = params.additionalProperty !== undefined;
+    const why =
+      isOf30 && NEW.includes(unknown)
+        ? 'which OpenAPI 3.0 does not define: declare openapi: 3.1.0'
+        : `which OpenAPI does not define: ${adviseOn(unknown, place)}`;
+    const text = `${within} has ${unknown}, ${why}`;
     return { what, text: text.trim(), place: [...place, unknown] };
   });
 }

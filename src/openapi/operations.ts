@@ -6,7 +6,7 @@ import { type Mistake, readApiRoot } from './document.ts';
 import { createFindDoubling } from './doubling.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
-import { follow, type Place } from './pointer.ts';
+import { find, follow, type Place } from './pointer.ts';
 import {
   allowsOnlyObjects,
   createConverter,
@@ -458,8 +458,10 @@ class OperationReader {
       return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
     }
     if (source.in === 'header' && !HEADER_NAME.test(name)) return refuse('a name that no header can have', name);
-    // The specification demands one.
-    if (!schema) return [];
+    // The specification demands one. support.ts reports a reference to nothing.
+    const { document } = this.#context;
+    const { node } = find(document, [...(this.#source.places[index] ?? []), 'schema']);
+    if (!schema || (follow(document, node) ?? undefined) === undefined) return [];
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
     // The specification refuses a type that is none.

@@ -125,9 +125,12 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
   const ended = new Set<unknown>();
   visit(document, (kind, node, place) => {
     const [beside] = kind === 'schema' ? [] : findBeside(node);
+    const section = sectionOf(kind);
     if (beside) {
       // bundle.ts leaves such a reference to a path item of another file.
       mistakes.push(toMistake('anything else beside `$ref`', [...place, beside[0] ?? ''], beside[1] ?? ''));
+    } else if (section !== undefined && isReference(node) && isElsewhere(node.$ref, section)) {
+      mistakes.push(toMistake('a reference to another kind of object', [...place, '$ref'], node.$ref, section));
     } else if (isReference(node) && follow<unknown>(document, node) === undefined) {
       mistakes.push(toMistake('a reference to nothing', place, node.$ref));
     }
@@ -135,10 +138,6 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
       const $ref = toSchemaReference(target);
       if (follow<unknown>(document, { $ref }) !== undefined) continue;
       mistakes.push(toMistake('a reference to nothing', [...place, 'discriminator', 'mapping'], $ref));
-    }
-    const section = sectionOf(kind);
-    if (section !== undefined && isReference(node) && isElsewhere(node.$ref, section)) {
-      mistakes.push(toMistake('a reference to another kind of object', [...place, '$ref'], node.$ref, section));
     }
     // A webhook describes requests that another system sends.
     if (place[0] === 'webhooks') return;

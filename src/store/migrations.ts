@@ -57,14 +57,22 @@ export function readMigrations(folder: string): Migration[] {
   return migrations;
 }
 
-/** Reads a file of SQL, without a byte order mark. Throws MigrationError if it cannot be read or is not in UTF-8. */
+/** Reads a file of SQL. Throws MigrationError if it cannot be read or is not in UTF-8. */
 export function readScript(file: string): Script {
   try {
-    return { file, sql: new TextDecoder('utf-8', { fatal: true }).decode(readFileSync(file)) };
+    return { file, sql: readUtf8(file) };
   } catch (error) {
-    const { code, message } = error as NodeJS.ErrnoException;
-    const text = code === 'ERR_ENCODING_INVALID_ENCODED_DATA' ? 'is not in UTF-8: save it in that encoding' : message;
-    throw new MigrationError(`${file}: ${text}`, { cause: error });
+    throw new MigrationError(`${file}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+/** Reads a file of text, without a byte order mark. Throws an error that says what is wrong with it. */
+export function readUtf8(file: string): string {
+  const bytes = readFileSync(file);
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
+  } catch (cause) {
+    throw new Error('is not in UTF-8: save it in that encoding', { cause });
   }
 }
 

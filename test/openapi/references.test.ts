@@ -8,8 +8,10 @@ import { compileFile } from '../../src/openapi/compile.ts';
 
 const SCHEME = 'securitySchemes: { apiKey: { type: apiKey, in: header, name: X-Api-Key } }';
 
+type Files = Readonly<Record<string, string | Buffer>>;
+
 /** Writes files into a new folder; gives the path of the first. */
-function write(files: Readonly<Record<string, string>>): string {
+function write(files: Files): string {
   const folder = mkdtempSync(join(tmpdir(), 'document-'));
   for (const [name, text] of Object.entries(files)) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
@@ -121,7 +123,7 @@ test('every mistake is told at once, each once, with file and line', async () =>
     'openapi.yaml:12: POST /orders: x-rpc must name the Postgres function, in lower case; it is missing',
     'openapi.yaml:14: POST /orders: has sumary, which OpenAPI does not define: correct it, or call it x-sumary',
     'openapi.yaml:19: responses Gone: the reference #/components/responses/Nothing leads to nothing: correct it, or add what it names',
-    'schemas/Line.yaml:2: schemas Line: the reference ./Ordr.yaml leads to no file that can be read: correct it, or add the file',
+    'schemas/Line.yaml:2: schemas Line: the reference ./Ordr.yaml leads to no file, or to nothing in it: correct it, or add what it names',
     'schemas/Line.yaml:2: schemas Line: unknown format "cpf": the gateway could not check it; use minimum and maximum, or remove it',
   ]);
 });
@@ -153,7 +155,7 @@ const refTo = (component: string) => `{ $ref: '#/components/${component}' }`;
 const contentOf = (schema: string) => `{ application/json: { schema: ${schema} } }`;
 
 /** What has a mistake: the files that differ, and the message. */
-const MISTAKES: Readonly<Record<string, readonly [files: Readonly<Record<string, string>>, message: RegExp]>> = {
+const MISTAKES: Readonly<Record<string, readonly [files: Files, message: RegExp]>> = {
   'a reference, which is a URI, in the path of a file and in the pointer': [
     {
       'openapi.yaml': MAIN.replace('schemas/Order.yaml#', 'schemas/order%20lines/L%C3%ADnea.yaml#/%24defs/One%20line'),
@@ -169,14 +171,31 @@ const MISTAKES: Readonly<Record<string, readonly [files: Readonly<Record<string,
     { 'openapi.yaml': MAIN.replace('$ref: paths/order.yaml', '$ref: paths/order.yaml, put: {}') },
     /^openapi\.yaml:6: PUT \/orders\/\{orderId\}: put beside \$ref has no effect: add it to what \$ref leads to/,
   ],
+  'a file in another encoding': [
+    { 'schemas/Line.yaml': Buffer.from(`${LINE}description: Preço\n`, 'latin1') },
+    /^schemas\/Line\.yaml: is not in UTF-8: save it in that encoding/,
+  ],
   'a file that is no YAML': [{ 'schemas/Line.yaml': `${LINE}a: [\n` }, /^schemas\/Line\.yaml:\d+: /],
   'a node of YAML that contains itself': [
     { 'openapi.yaml': MAIN.replace(/^info:.*$/m, "info: &info { title: Orders, version: '1',\n  x-self: *info }") },
     /openapi\.yaml:3: \*info is within &info: write a \$ref instead$/,
   ],
+  'an alias of no anchor above it': [
+    { 'schemas/Line.yaml': `${LINE}x-a: { <<: *line }\nx-b: &line {}\n` },
+    /^schemas\/Line\.yaml:3: no anchor &line is above \*line: correct one of the two$/,
+  ],
+  'the schema of a parameter that leads to nothing, once': [
+    {
+      'openapi.yaml': MAIN.replace(
+        /responses: /,
+        `parameters: [{ name: a, in: query, schema: ${refTo('schemas/None')} }]\n      responses: `,
+      ),
+    },
+    /^openapi\.yaml:11: GET \/orders: the reference #\/components\/schemas\/None leads to nothing: correct it, or add what it names$/,
+  ],
   'a reference to a folder': [
     { 'schemas/Line.yaml': LINE.replace('./Order.yaml', '../paths') },
-    /^schemas\/Line\.yaml:2: schemas Line: the reference \.\.\/paths leads to no file that can be read/,
+    /^schemas\/Line\.yaml:2: schemas Line: the reference \.\.\/paths leads to no file, or to nothing in it/,
   ],
   'a reference that leads to itself': [
     { 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" },

@@ -349,7 +349,37 @@ test.each(['3.0.3', '3.1.0'])('a parameter of %s is refused for its own mistake 
 });
 
 test.each<[openapi: string, place: string, yaml: string, ...texts: string[]]>([
-  ['3.0.3', PET, '{ type: [object] }', 'schemas Pet: type must be string'],
+  [
+    '3.0.3',
+    PET,
+    '{ type: [object] }',
+    'schemas Pet: type must be string: say nullable: true, or declare openapi: 3.1.0',
+  ],
+  ['3.0.3', PET, '{ const: 1 }', 'schemas Pet: has const, which OpenAPI 3.0 does not define: declare openapi: 3.1.0'],
+  [
+    '3.0.3',
+    PET,
+    '{ exclusiveMinimum: 1 }',
+    'schemas Pet: exclusiveMinimum must be boolean: say true, and the bound in minimum or maximum, or declare openapi: 3.1.0',
+  ],
+  [
+    '3.1.0',
+    PET,
+    '{ exclusiveMinimum: true }',
+    'schemas Pet: exclusiveMinimum must be number: give it the bound itself',
+  ],
+  [
+    '3.1.0',
+    PET,
+    '{ type: [string, null] }',
+    "schemas Pet: type/1 must be equal to one of the allowed values: array, boolean, integer, 'null', number, object, string",
+  ],
+  [
+    '3.1.0',
+    'components schemas Dog',
+    "{ $ref: '#/components/schema/None' }",
+    'schemas Dog: the reference #/components/schema/None leads to another kind of object: refer to one of components/schemas',
+  ],
   ['3.0.3', PET, '{ additionalProperties: "no" }', 'schemas Pet: additionalProperties must be boolean'],
   ['3.1.0', PARAMETERS, '{ name: a, in: query, schema: {} }', 'GET /pets/{id}: parameters must be array'],
   ...['allOf', 'oneOf', 'enum'].map((name): [string, string, string, string] => [
