@@ -812,4 +812,14 @@ describe('a gateway that forgets what it has said', async () => {
     const name = 'refuses the same fields again';
     expect(outcomesOf(report)).toContainEqual(expect.objectContaining({ name, result: 'passed' }));
   });
+
+  test('is not one whose unique fields may have one of which no value is known', async () => {
+    const other = readDocument('test/documents/everything.yaml');
+    const peg = other.components?.schemas?.NovoCabide as OpenAPIV3.SchemaObject;
+    Object.assign(peg.properties ?? {}, { p_parede: { type: 'string', 'x-rule': 'the name of a wall' } });
+    const answer = of(409, (_body, { method }) => method === 'POST' && { status: 201 });
+    const report = await pegs.run({ document: other, only: ['criarCabide'], intercept: spoil(answer) });
+    const reason = 'no value is known of p_parede, which may have to be unique';
+    expect(outcomesOf(report)).toContainEqual(expect.objectContaining({ result: 'skipped', reason }));
+  });
 });
