@@ -1,4 +1,4 @@
-// Tests one operation: its isolation, examples, answers and drift: npm run test:operation -- criarAluno
+// Tests one operation: its isolation, contract and drift: npm run test:operation -- criarAluno
 
 import { spawnSync } from 'node:child_process';
 import { Argument, Command } from 'commander';
@@ -13,7 +13,7 @@ const { operations } = await compileFile(FILES.document).catch(({ message }: Err
   process.exit(1);
 });
 const { args } = new Command('npm run test:operation --')
-  .description('Tests one operation: its isolation, examples, answers and drift.')
+  .description('Tests one operation: its isolation, its contract with all examples, and drift.')
   .addArgument(new Argument('<OPERATION>', 'its operationId').choices([...operations.keys()]))
   .parse();
 const command = ['run', '--project', 'postgres', ...TESTS, '-t', `(^| )${args[0]} `];

@@ -3,10 +3,10 @@ import { call } from '../helpers/api.ts';
 
 // What the document does not say of its lists, so that no test derives it: test/isolation has a model of them.
 
-async function list(query: string, path = '/alunos'): Promise<{ nome: string }[]> {
+async function list<T = { nome: string }>(query: string, path = '/alunos'): Promise<T[]> {
   const answer = await call(`${path}?${query}`);
   expect(answer.status).toBe(200);
-  return answer.body as { nome: string }[];
+  return answer.body as T[];
 }
 
 describe('the name of a student', () => {
@@ -45,3 +45,27 @@ test.each(['', 'ninguém', '%25', '{a3000000-0000-4000-8000-000000000062}', 'a3-
     expect(await list(`id_personal=${id}`, '/treinos')).toEqual([]);
   },
 );
+
+test('usage continues after a record of an earlier day than the filter asks for', async () => {
+  const rows = await list('dia_gte=2099-01-02&after=a8000000-0000-4000-8000-000000000001', '/uso');
+  expect(rows).toEqual([expect.objectContaining({ dia: '2099-01-02' })]);
+});
+
+const NO_RECORD = 'must be the id of a record of the tenant';
+const NO_CHANGE =
+  'must be the id of a change that is still kept: read everything again, and then the changes without after';
+
+test.each([
+  ['/uso', 'b8000000-0000-4000-8000-000000000001', NO_RECORD],
+  ['/alteracoes', '0060deb0-0000-8000-8000-000000001001', NO_CHANGE],
+  ['/alteracoes', '0060dea0-0000-8000-8000-000000001002', NO_CHANGE],
+])('%s does not continue after what is of another tenant, or never was: %s', async (path, after, message) => {
+  const { status, body } = await call(`${path}?after=${after}`);
+  expect([status, body]).toEqual([422, { error: { after: [message] } }]);
+});
+
+test.each(['academias', 'personais', 'treinos'])('the changes name every record of %s', async (name) => {
+  const changes = await list<{ registro_id: string }>(`limit=1000&recurso=${name}`, '/alteracoes');
+  const records = await list<{ id: string }>('limit=1000', `/${name}`);
+  expect(new Set(changes.map(({ registro_id }) => registro_id))).toEqual(new Set(records.map(({ id }) => id)));
+});
