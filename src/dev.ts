@@ -12,7 +12,7 @@ import { isFault, messageOf } from './errors.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { DocumentError } from './openapi/document.ts';
 import { describeDrift } from './openapi/drift.ts';
-import { type Example, readExamples } from './openapi/examples.ts';
+import { type Example, expectedBody, readExamples } from './openapi/examples.ts';
 import type { Operation } from './openapi/operations.ts';
 import { toTextsFile } from './openapi/translations.ts';
 import type { OwnStore } from './store/open.ts';
@@ -160,10 +160,7 @@ function findProblem(operation: Operation, example: Example, request: ApiRequest
   const text = example.after === undefined && toSuccess(operation, request, result).json;
   if (!text) return undefined;
   const got: Json = JSON.parse(text);
-  const generated = example.generated.map((name) => [name, (got as Readonly<Record<string, Json>>)[name]]);
-  const wanted =
-    generated.length > 0 ? { ...(example.value as object), ...Object.fromEntries(generated) } : example.value;
-  const difference = findDifference(wanted as Json, got);
+  const difference = findDifference(expectedBody(example, got), got);
   return difference && `answers the example ${example.name} with ${difference}${OTHER_DATA}`;
 }
 

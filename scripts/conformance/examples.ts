@@ -1,8 +1,7 @@
 // Sends the document's examples and compares the answers.
 
 import { isDeepStrictEqual } from 'node:util';
-import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
-import type { Json } from '../../src/store/store.ts';
+import { type Example, expectedBody, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import { type Check, check, expectAnswer, findFormFault, refused, type Setting, skip, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
 import { isRaised, type Operation } from './operations.ts';
@@ -59,7 +58,7 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
     const isRuled = status < 400 || isRaised(operation, status);
     const expected = { status, mayRaise, rules: isRuled ? rules : [] };
     const answer = await expectAnswer(setting, operation, request, expected);
-    const value = withGenerated(example, answer.body);
+    const value = expectedBody(example, answer.body);
     const isSame = isDeepStrictEqual(answer.body, value) || (value === '' && answer.body === undefined);
     if (answer.status !== status) throw refused(answer);
     if (!isExact(example) || isSame) return;
@@ -77,11 +76,4 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
     yield check(`${name} ${example.status}`, () => replay(example));
     if (!isExact(example)) yield skip(`${name} its data`, 'the exact data is known only with --demo');
   }
-}
-
-/** Copies the generated values of the answer to the example's body. */
-function withGenerated({ value, generated }: Example, body: Json): Json {
-  if (generated.length === 0) return value as Json;
-  const values = generated.map((name) => [name, (body as Record<string, Json>)[name] ?? null]);
-  return { ...(value as Record<string, Json>), ...Object.fromEntries(values) };
 }

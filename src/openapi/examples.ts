@@ -67,6 +67,13 @@ export function readExamples(document: OpenAPIV3.Document): Example[] {
   });
 }
 
+/** The body of an example, with the values of an answer where the server generates them. */
+export function expectedBody({ value, generated }: Example, body: unknown): Json {
+  if (generated.length === 0) return value as Json;
+  const own = generated.map((name) => [name, (body as Readonly<Record<string, Json>> | undefined)?.[name] ?? null]);
+  return { ...(value as object), ...Object.fromEntries(own) };
+}
+
 function readOperationExamples(operation: DocumentOperation, scheme: KeyScheme | undefined): Example[] {
   const { operationId = '', path, parameters, requestBody, responses } = operation;
   const hasRequest = saysRequest(operation);
