@@ -49,6 +49,8 @@ type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Ext
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
 const ajv = createAjv();
+/** Those of schemas that many answers share. */
+const validators = new WeakMap<Schema, ValidateFunction>();
 
 /** The form of a gateway's refusal that the document does not declare. */
 const REFUSAL: DescribedAnswer = {
@@ -138,7 +140,9 @@ function readAnswer(code: string, { content, headers = {} }: OpenAPIV3.ResponseO
 
 /** A schema with its validator. */
 export function describe(schema: Schema): Described {
-  return { schema, validate: compileSchema(ajv, schema) };
+  const validate = validators.get(schema) ?? compileSchema(ajv, schema);
+  validators.set(schema, validate);
+  return { schema, validate };
 }
 
 /** The inputs of a list with pages, and the properties of its records. */
