@@ -75,19 +75,19 @@ export function readTarget(file: string, text: string): Target {
 export function addToDocument(text: string, subject: Subject, samples: Samples): string {
   const { kinds, noun, schemas, columns, written } = subject;
   const required = written.filter((column) => !column.isNullable && column.default === null);
-  const isMissing = !parseDocument(text).hasIn(['components', 'schemas', schemas.record]);
+  const edit = openEdit(text);
+  const isMissing = !edit.has(['components', 'schemas', schemas.record]);
   const added = [
     [isMissing && kinds.some((kind) => kind !== 'delete'), schemas.record, toUpper(noun.one), columns, columns, false],
     [kinds.includes('create'), schemas.created, `What a client sets of ${noun.one}`, written, required, true],
     [kinds.includes('update'), schemas.changed, `Changes of ${noun.one}`, written, [], true],
   ] as const;
-  const drafts = kinds.map((kind) => describeOperation(subject, kind, samples[kind]));
-  let edited = drafts.reduce(addOperation, text);
+  for (const kind of kinds) insertOperation(edit, describeOperation(subject, kind, samples[kind]));
   for (const [isAdded, name, description, all, needed, isSent] of added) {
     const schema = toSchema(subject, description, all, needed, isSent);
-    if (isAdded) edited = insert(edited, ['components', 'schemas'], { [name]: schema }, '\n');
+    if (isAdded) edit.insert(['components', 'schemas'], { [name]: schema }, '\n');
   }
-  return edited;
+  return edit.toText();
 }
 
 /** An operation to write, without what all declare. Its first response is the success. */
@@ -103,8 +103,15 @@ export type Draft = {
   readonly responses: Readonly<Record<number, Node | undefined>>;
 };
 
-/** Adds an operation with its tag, and with the refusals and headers that all declare. */
+/** Adds an operation to the text of a document. */
 export function addOperation(text: string, draft: Draft): string {
+  const edit = openEdit(text);
+  insertOperation(edit, draft);
+  return edit.toText();
+}
+
+/** Adds an operation with its tag, and with the refusals and headers that all declare. */
+function insertOperation(edit: Edit, draft: Draft): void {
   const { path, method, tag, summary, description, parameters, requestBody, responses } = draft;
   const reads = method === 'get';
   const [[status, success] = []] = Object.entries(responses);
@@ -119,37 +126,67 @@ export function addOperation(text: string, draft: Draft): string {
       [status ?? 200]: { ...success, headers: { ...(success?.headers ?? {}), ...headers } },
     },
   };
-  const document = parseDocument(text);
-  const { tags = [] } = document.toJS() as Partial<OpenAPIV3.Document>;
-  const edited = document.hasIn(['paths', path])
-    ? insert(text, ['paths', path], { [method]: operation }, '', document)
-    : insert(text, ['paths'], { [path]: { [method]: operation } }, '\n', document);
-  if (tags.some(({ name }) => name === tag.name)) return edited;
-  return tags.length > 0 ? insert(edited, ['tags'], [tag]) : insert(edited, [], { tags: [tag] }, '\n');
+  if (edit.has(['paths', path])) edit.insert(['paths', path], { [method]: operation });
+  else edit.insert(['paths'], { [path]: { [method]: operation } }, '\n');
+  if (edit.tags.has(tag.name)) return;
+  if (edit.tags.size > 0) edit.insert(['tags'], [tag]);
+  else edit.insert([], { tags: [tag] }, '\n');
+  edit.tags.add(tag.name);
 }
 
-/** Inserts an entry at the end of a collection, after a gap. Its lines end as those of the document do. */
-function insert(
-  text: string,
-  place: readonly string[],
-  entry: object,
-  gap = '',
-  document = parseDocument(text),
-): string {
-  const node = document.getIn(place, true);
-  if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
-    throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
-  }
-  const [start, end] = node.range;
-  const column = start - (text.lastIndexOf('\n', start - 1) + 1);
-  const before = text.slice(0, end).trimEnd();
-  const added = `\n${gap}${write(entry).replace(/^(?=.)/gm, ' '.repeat(column))}`;
-  const lines = text.includes('\r\n') ? added.replaceAll('\n', '\r\n') : added;
-  return before + lines + text.slice(before.length).replace(/^\r?\n/, '');
+type Edit = ReturnType<typeof openEdit>;
+type Place = readonly string[];
+
+/** New lines, the index of the text where they come, and how deep that place is. */
+type Insertion = { readonly at: number; readonly depth: number; lines: string };
+
+/** Collects what is inserted into a text, which is parsed once: that takes a hundred times as long as to write an operation. */
+function openEdit(text: string) {
+  const document = parseDocument(text);
+  const { tags = [] } = document.toJS() as Partial<OpenAPIV3.Document>;
+  const insertions: Insertion[] = [];
+  /** The entries that are inserted, by their place: where more is inserted into them, and in which column. */
+  const inserted = new Map<string, { readonly insertion: Insertion; readonly column: number }>();
+  const findEnd = (place: Place) => {
+    const node = document.getIn(place, true);
+    if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
+      throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
+    }
+    const [start, end] = node.range;
+    const insertion: Insertion = { at: text.slice(0, end).trimEnd().length, depth: place.length, lines: '' };
+    insertions.push(insertion);
+    return { insertion, column: start - (text.lastIndexOf('\n', start - 1) + 1) };
+  };
+  return {
+    has: (place: Place) => inserted.has(JSON.stringify(place)) || document.hasIn(place),
+    tags: new Set(tags.map(({ name }) => name)),
+    /** Inserts an entry at the end of a collection, after a gap. */
+    insert: (place: Place, entry: object, gap = '') => {
+      const { insertion, column } = inserted.get(JSON.stringify(place)) ?? findEnd(place);
+      insertion.lines += `\n${gap}${write(entry)
+        .trimEnd()
+        .replace(/^(?=.)/gm, ' '.repeat(column))}`;
+      for (const name of Object.keys(entry)) {
+        inserted.set(JSON.stringify([...place, name]), { insertion, column: column + INDENT });
+      }
+    },
+    /** The text with all insertions. Their lines end as the others do. */
+    toText: () => {
+      // From the end, so that the indexes of the others stay; what belongs to an inner place comes first.
+      const order = insertions.toReversed().toSorted((a, b) => b.at - a.at || a.depth - b.depth);
+      const eol = text.includes('\r\n') ? '\r\n' : '\n';
+      return order.reduce((edited, { at, lines }) => {
+        const added = `${lines}\n`.replaceAll('\n', eol);
+        return edited.slice(0, at) + added + edited.slice(at).replace(/^\r?\n/, '');
+      }, text);
+    },
+  };
 }
 
 /** Maximum length of an object or a list on one line, as JSON. */
 const WIDTH = 90;
+/** How many columns an entry is to the right of the one that it is in. */
+const INDENT = 2;
 
 /** Writes YAML without what is undefined, in the style of openapi.yaml: objects on one line are padded, and lists are not. */
 function write(value: object): string {
