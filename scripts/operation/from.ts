@@ -24,6 +24,7 @@ import {
   toContent,
   toNotFound,
   toRefusal,
+  toSource,
 } from './yaml.ts';
 
 /** The path of the operation, and the values of its example. */
@@ -46,11 +47,12 @@ const PAGES: Readonly<Record<string, string>> = { limit: 'Limit', offset: 'Offse
 /** Plans the operation of a function. Changes no file. Throws RefusedError. */
 export function planFromFunction(name: string, request: FromRequest, files: Files): Promise<Change[]> {
   const file = files.document;
-  const text = readFileSync(file, 'utf8');
+  const source = toSource(readFileSync(file, 'utf8'));
   return withDatabase(files, async (db) => {
     const found = await findFunction(db, name);
-    const target = readTarget(file, text);
-    const write = (answers: readonly unknown[]) => addOperation(text, draftOperation(target, found, request, answers));
+    const target = readTarget(file, source);
+    const write = (answers: readonly unknown[]) =>
+      addOperation(source, draftOperation(target, found, request, answers));
     return [{ file, text: write(await askForExample(db, { file, text: write([null]) }, found)) }];
   });
 }

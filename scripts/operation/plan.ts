@@ -21,7 +21,7 @@ import { writeFunction, writeGrants } from './functions.ts';
 import { findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { RefusedError, readTable } from './table.ts';
-import { addToDocument, KEY, readTarget, type Sample, type Samples } from './yaml.ts';
+import { addToDocument, KEY, readTarget, type Sample, type Samples, type Source, toSource } from './yaml.ts';
 
 /** The files of the document, the migrations and the demo data. */
 export type Files = {
@@ -38,8 +38,8 @@ export type Change = { readonly file: string; readonly text: string };
 /** Plans operations for a table. Changes no file. Throws RefusedError. */
 export async function planOperations(tableName: string, request: Request, files: Files): Promise<Change[]> {
   const migrations = readMigrations(files.migrations);
-  const text = readFileSync(files.document, 'utf8');
-  const { document, key, keyArgument } = readTarget(files.document, text);
+  const source = toSource(readFileSync(files.document, 'utf8'));
+  const { document, key, keyArgument } = readTarget(files.document, source);
   return withDatabase(files, async (db, seed) => {
     const table = await readTable(db, tableName);
     const subject = readSubject(document, table, request, keyArgument);
@@ -47,12 +47,12 @@ export async function planOperations(tableName: string, request: Request, files:
     await db.query(sql).catch((error) => {
       throw new RefusedError(`Postgres refuses what would be written: ${messageOf(error)}`);
     });
-    const samples = await chooseSamples(db, subject, { key, text, seed });
-    const answered = await answerSamples(db, { file: files.document, text }, subject, samples);
+    const samples = await chooseSamples(db, subject, { key, text: source.text, seed });
+    const answered = await answerSamples(db, { file: files.document, source }, subject, samples);
     // The migration is written first: operations without their functions would stop the gateway.
     return [
       { file: join(files.migrations, toFileName(subject, migrations.at(-1)?.version)), text: sql },
-      { file: files.document, text: addToDocument(text, subject, answered) },
+      { file: files.document, text: addToDocument(source, subject, answered) },
     ];
   });
 }
@@ -217,11 +217,11 @@ function change({ table, written }: Subject, row: Row, all: readonly Row[]): Row
 /** Adds the answers that the operations give to their samples. Throws RefusedError for an unexpected one. */
 async function answerSamples(
   db: pg.Client,
-  { file, text }: Change,
+  { file, source }: { readonly file: string; readonly source: Source },
   subject: Subject,
   samples: Samples,
 ): Promise<Samples> {
-  const draft = { file, text: addToDocument(text, subject, samples) };
+  const draft = { file, text: addToDocument(source, subject, samples) };
   const ids = mapKinds((kind) => subject.names[kind].operation);
   const answer = await openExamples(
     db,

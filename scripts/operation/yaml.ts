@@ -3,7 +3,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { OpenAPIV3 } from 'openapi-types';
 import { Document, isCollection, isSeq, parseDocument, visit } from 'yaml';
-import { parseText, readDocument } from '../../src/openapi/document.ts';
+import { readDocument } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { toArgumentName } from '../../src/openapi/operations.ts';
 import { type Kind, placeOf, type Subject, toCamel, toUpper } from './subject.ts';
@@ -46,10 +46,17 @@ export type Target = {
   readonly keyArgument: string;
 };
 
+/** The text of a document, and its nodes: to parse it takes a hundred times as long as to write an operation. */
+export type Source = { readonly text: string; readonly nodes: Document.Parsed };
+
+export function toSource(text: string): Source {
+  return { text, nodes: parseDocument(text, { merge: true }) };
+}
+
 /** Reads a document. Throws RefusedError if it lacks what every operation refers to, or a key for the examples. */
-export function readTarget(file: string, text: string): Target {
+export function readTarget(file: string, { text, nodes }: Source): Target {
   const document = readDocument(file, text);
-  const { components = {} } = parseText(text, file) as Partial<OpenAPIV3.Document>;
+  const { components = {} } = nodes.toJS({ maxAliasCount: -1 }) as Partial<OpenAPIV3.Document>;
   const needed = { responses: Object.keys(RESPONSES), headers: [...HEADERS, REPLAYED], schemas: ['Error'] };
   const lacking = Object.entries(needed).flatMap(([kind, names]) => {
     const found = components[kind as keyof typeof needed] ?? {};
@@ -72,10 +79,10 @@ export function readTarget(file: string, text: string): Target {
 }
 
 /** Adds the operations of a table, and their schemas, to the text of a document. */
-export function addToDocument(text: string, subject: Subject, samples: Samples): string {
+export function addToDocument(source: Source, subject: Subject, samples: Samples): string {
   const { kinds, noun, schemas, columns, written } = subject;
   const required = written.filter((column) => !column.isNullable && column.default === null);
-  const edit = openEdit(text);
+  const edit = openEdit(source);
   const isMissing = !edit.has(['components', 'schemas', schemas.record]);
   const added = [
     [isMissing && kinds.some((kind) => kind !== 'delete'), schemas.record, toUpper(noun.one), columns, columns, false],
@@ -104,8 +111,8 @@ export type Draft = {
 };
 
 /** Adds an operation to the text of a document. */
-export function addOperation(text: string, draft: Draft): string {
-  const edit = openEdit(text);
+export function addOperation(source: Source, draft: Draft): string {
+  const edit = openEdit(source);
   insertOperation(edit, draft);
   return edit.toText();
 }
@@ -140,15 +147,14 @@ type Place = readonly string[];
 /** New lines, the index of the text where they come, and how deep that place is. */
 type Insertion = { readonly at: number; readonly depth: number; lines: string };
 
-/** Collects what is inserted into a text, which is parsed once: that takes a hundred times as long as to write an operation. */
-function openEdit(text: string) {
-  const document = parseDocument(text);
-  const { tags = [] } = document.toJS() as Partial<OpenAPIV3.Document>;
+/** Collects what is inserted into a text. */
+function openEdit({ text, nodes }: Source) {
+  const { tags = [] } = nodes.toJS({ maxAliasCount: -1 }) as Partial<OpenAPIV3.Document>;
   const insertions: Insertion[] = [];
   /** The entries that are inserted, by their place: where more is inserted into them, and in which column. */
   const inserted = new Map<string, { readonly insertion: Insertion; readonly column: number }>();
   const findEnd = (place: Place) => {
-    const node = document.getIn(place, true);
+    const node = nodes.getIn(place, true);
     if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
       throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
     }
@@ -158,7 +164,7 @@ function openEdit(text: string) {
     return { insertion, column: start - (text.lastIndexOf('\n', start - 1) + 1) };
   };
   return {
-    has: (place: Place) => inserted.has(JSON.stringify(place)) || document.hasIn(place),
+    has: (place: Place) => inserted.has(JSON.stringify(place)) || nodes.hasIn(place),
     tags: new Set(tags.map(({ name }) => name)),
     /** Inserts an entry at the end of a collection, after a gap. */
     insert: (place: Place, entry: object, gap = '') => {
