@@ -58,9 +58,9 @@ const REFUSAL: DescribedAnswer = {
   ...{ code: '', headers: new Map<string, Described>(), isEmpty: false },
 };
 
-/** Reads the operations of a document. Throws DocumentError if the gateway could not serve it. */
-export async function readContract(document: OpenAPIV3.Document) {
-  const { operations: compiled, apiRoot, match } = await compile(document);
+/** Reads the operations of a document, which may be compiled already. Throws DocumentError if the gateway could not serve it. */
+export async function readContract(document: OpenAPIV3.Document, compiling = compile(document)) {
+  const { operations: compiled, apiRoot, match } = await compiling;
   const operations = [...compiled.values()].map(readOperation);
   /** The path in the document that a request has; undefined if the document has none for it. */
   const pathOf = (method: string, target: string) => {

@@ -11,10 +11,9 @@ import { createClient } from '../../client/src/client.ts';
 import { readSeparators } from '../../scripts/client-types.ts';
 import { readContract } from '../../scripts/conformance/operations.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
-import { compile } from '../../src/openapi/compile.ts';
 import { SEPARATORS } from '../../src/openapi/url.ts';
 import { document as own } from '../helpers/api.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { compileOnce, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { failuresOf } from '../scripts/conformance/checks.ts';
 
@@ -119,7 +118,7 @@ beforeAll(async () => {
     return { json: JSON.stringify(Object.values(given)[0]), count: 1 };
   });
   gateway = await startGateway({ store, document });
-  const separators = readSeparators(await compile(document));
+  const separators = readSeparators(await compileOnce(document));
   call = async (baseUrl, index, own) => {
     const { path, place, name, value } = cases[index] as (typeof cases)[number];
     let sent = '';
@@ -176,7 +175,7 @@ test.each<[place: Place, value: Item[], sent: string]>([
 });
 
 test('conformance sends every style as it is served', async () => {
-  const contract = await readContract(document);
+  const contract = await readContract(document, compileOnce(document));
   // A number is written in one way in every style.
   const only = ROWS.flatMap(([, , , value], index) => (typeof [value].flat()[0] === 'string' ? [`r${index}`] : []));
   const options = { contract, only, url: gateway.url, key: 'key', seed: 1, runs: 1, demo: true, readOnly: true };

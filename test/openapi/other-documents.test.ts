@@ -78,7 +78,7 @@ describe.each(FILES.map((file) => [basename(file, extname(file)), file] as const
 
   // Last: it creates records.
   test('is served as it says', async () => {
-    const contract = await readContract(document);
+    const contract = await readContract(document, compileOnce(document));
     const only = contract.operations.map(({ id }) => id).filter((id) => !(id in notAsked));
     const gateway = await startGateway({ store, document });
     const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: KEY, seed: 7, runs: 1 };
