@@ -2,14 +2,24 @@
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chownSync, existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort, killFamily, PASSWORD, type PostgresServer, stopFamily, untilReady } from './servers.ts';
+import {
+  asAdmin,
+  copyFirst,
+  findPort,
+  keepFirst,
+  killFamily,
+  PASSWORD,
+  type PostgresServer,
+  stopFamily,
+  untilReady,
+} from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 /** Its programs. */
@@ -139,21 +149,12 @@ export async function startBareDebianPostgres(
 
 type Options = Partial<ReturnType<typeof findUser>> & { readonly cwd: string };
 
-/** Creates the folder `data`, by a copy of the first one of the run: initdb takes fifteen times as long. */
+/** Creates the folder `data`. */
 function createCluster(superuser: string, auth: string, options: Options): void {
   const first = join(tmpdir(), `postgres-15-${superuser}-${auth}`);
-  if (existsSync(first)) {
-    execFileSync('cp', ['-a', first, join(options.cwd, 'data')]);
-    return;
-  }
-  runInitdb(superuser, auth, options);
-  const copy = join(options.cwd, 'copy');
-  execFileSync('cp', ['-a', join(options.cwd, 'data'), copy]);
-  try {
-    renameSync(copy, first);
-  } catch {
-    // Another worker was faster.
-    rmSync(copy, { recursive: true });
+  if (!copyFirst(first, join(options.cwd, 'data'))) {
+    runInitdb(superuser, auth, options);
+    keepFirst(first, join(options.cwd, 'data'));
   }
 }
 
