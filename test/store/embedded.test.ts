@@ -71,7 +71,7 @@ async function openElsewhere(
   const node = [process.execPath, '--input-type=module', '--eval', OPEN, ...dataDirs];
   const [command = '', ...args] = [...launcher, ...node];
   const child = spawn(command, args, {
-    env: { PATH: process.env.PATH, ...env },
+    env: { PATH: process.env.PATH, NODE_COMPILE_CACHE: process.env.NODE_COMPILE_CACHE, ...env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });
   const said: string[] = [];
