@@ -49,8 +49,8 @@ type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Ext
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
 const ajv = createAjv();
-/** Those of schemas that many answers share. */
-const validators = new WeakMap<Schema, ValidateFunction>();
+/** Those of the schemas, which many answers share. A schema may be `true`. */
+const validators = new Map<Schema, ValidateFunction>();
 
 /** The form of a gateway's refusal that the document does not declare. */
 const REFUSAL: DescribedAnswer = {
