@@ -73,7 +73,7 @@ const MEMORY_BYTES = 8e9;
 // What a run leaves goes with its folder, in which every user may write, as in /tmp: servers run as users of their own.
 process.env.TMPDIR = mkdtempSync(join(process.env.TMPDIR ?? (hasRoom(MEMORY) ? MEMORY : tmpdir()), 'tests-'));
 chmodSync(process.env.TMPDIR, 0o1777);
-// Halves the processor time of a start, also of the tests' own workers and of the commands that they run.
+// Halves the processor time of each start: of the workers, and of the commands that tests run.
 process.env.NODE_COMPILE_CACHE ??= resolve('node_modules/.cache/compiled');
 
 function hasRoom(folder: string): boolean {

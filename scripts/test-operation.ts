@@ -13,12 +13,14 @@ const { operations } = await compileFile(FILES.document).catch(({ message }: Err
   process.exit(1);
 });
 const { args } = new Command('npm run test:operation --')
-  .description('Tests one operation: its isolation, its contract with all examples, and drift.')
+  .description('Tests one operation: its isolation, its contract with its examples, and drift.')
   .addArgument(new Argument('<OPERATION>', 'its operationId').choices([...operations.keys()]))
   .parse();
-const command = ['run', '--project', 'postgres', ...TESTS, '-t', `(^| )${args[0]} `];
+const command = ['run', '--project', 'postgres', ...TESTS, '-t', `((^| )${args[0]} |^the examples of other states)`];
 process.exitCode = spawnSync('vitest', command, { stdio: 'inherit' }).status ?? 1;
-await checkDrift({}, console.log).catch(({ message }: Error) => {
+// A note would name a variable that has no effect here.
+const print = (line: string) => line.startsWith('Note:') || console.log(line);
+await checkDrift({}, print).catch(({ message }: Error) => {
   console.error(message);
   process.exitCode = 1;
 });

@@ -191,7 +191,7 @@ export const VARIABLES = {
   PREPARE: flag('Postgres: `off` behind a pooler in transaction mode', true),
   SUPABASE_URL: url(
     'Supabase project to use, such as `https://project.supabase.co`; see [Supabase](supabase.md)',
-    'https://project.supabase.co, and its path in SUPABASE_REST_PATH',
+    'https://project.supabase.co without user and password, and its path in SUPABASE_REST_PATH',
     isOriginOfSupabase,
   ),
   SUPABASE_KEY: secret(

@@ -90,11 +90,11 @@ test.each([
   [{ SUPABASE_URL: 'https://x' }, 'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none'],
   [
     { SUPABASE_URL: 'https://x/base', SUPABASE_KEY: 'k' },
-    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co, and its path in SUPABASE_REST_PATH',
+    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co without user and password, and its path in SUPABASE_REST_PATH',
   ],
   [
     { SUPABASE_URL: 'https://user:password@x', SUPABASE_KEY: 'k' },
-    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co, and its path in SUPABASE_REST_PATH',
+    'SUPABASE_URL=(not shown): expected a URL like https://project.supabase.co without user and password, and its path in SUPABASE_REST_PATH',
   ],
   [{ ...SUPABASE, SUPABASE_KEY: 'k ' }, 'SUPABASE_KEY=(not shown): expected a secret key without spaces'],
   [{ SUPABASE_KEY: 'k' }, 'SUPABASE_URL and SUPABASE_KEY: expected both of them, or none'],

@@ -106,7 +106,7 @@ describe('a document that is saved and', () => {
   test('refers to a file in a folder of src/document is read again when that file is there, and saved', async () => {
     const schema = '\n  schemas:\n';
     const divided = good.replace(schema, `${schema}    Nota: { $ref: src/document/partes/nota.yaml }\n`);
-    await saidAfter(() => writeFileSync(openapi, divided), /nota\.yaml leads to no file/);
+    await saidAfter(() => writeFileSync(openapi, divided), /nota\.yaml leads to a file that cannot be read/);
     mkdirSync(at('novo/partes'), { recursive: true });
     writeFileSync(at('novo/partes/nota.yaml'), 'type: string\n');
     await saidAfter(() => renameSync(at('novo'), at('src/document')), 'Document and database agree');

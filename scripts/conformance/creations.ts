@@ -55,7 +55,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   }
   const expect = (request: Request, expected?: Expected) => expectAnswer(setting, operation, request, expected);
   const list = setting.contract.lists.find((other) => other.path === path);
-  const items = setting.operations.filter((other) => /^(.*)\/\{[^/]+\}$/.exec(other.path)?.[1] === path);
+  const items = setting.contract.operations.filter((other) => /^(.*)\/\{[^/]+\}$/.exec(other.path)?.[1] === path);
   const [read, remove] = ['GET', 'DELETE'].map((method) => items.find((item) => item.method === method));
   const changes = items.filter(({ method }) => ['PUT', 'PATCH'].includes(method));
 

@@ -49,7 +49,7 @@ type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Ext
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
 const ajv = createAjv();
-/** Those of the schemas, which many answers share. A schema may be `true`. */
+/** Those of the schemas, which many answers share, and which must not change afterwards. A schema may be `true`. */
 const validators = new Map<Schema, ValidateFunction>();
 
 /** The form of a gateway's refusal that the document does not declare. */

@@ -212,7 +212,8 @@ class Comparison {
     const { type, columns, isSet, isSingle } = found.result;
     if (returns === 'value') {
       const array = itemsOf(schema);
-      const other = scalarOf(array ?? schema) ? `${type}${array ? '[]' : ''}` : 'jsonb';
+      const isScalar = scalarOf(array ?? schema) && isWrittenAs(array ?? schema, { type });
+      const other = isScalar ? `${type}${array ? '[]' : ''}` : 'jsonb';
       const returned = `it returns ${isSet ? `rows: return ${other}` : type}`;
       const isOther = isSet || !isWrittenAs(schema, { type });
       if (isOther) this.#add(place, `the response is ${describeSchema(schema)}`, returned);

@@ -1,7 +1,7 @@
 // Reads the document's examples as requests to send, with their expected answers.
 
 import type { OpenAPIV3 } from 'openapi-types';
-import type { Json } from '../store/store.ts';
+import type { Json, JsonObject } from '../store/store.ts';
 import { type DocumentOperation, type DocumentParameter, listSources } from './operations.ts';
 import { follow } from './pointer.ts';
 import { METHODS, writePath, writeValue } from './url.ts';
@@ -70,8 +70,8 @@ export function readExamples(document: OpenAPIV3.Document): Example[] {
 /** The body of an example, with the values of an answer where the server generates them. */
 export function expectedBody({ value, generated }: Example, body: unknown): Json {
   if (generated.length === 0) return value as Json;
-  const own = generated.map((name) => [name, (body as Readonly<Record<string, Json>> | undefined)?.[name] ?? null]);
-  return { ...(value as object), ...Object.fromEntries(own) };
+  const own = Object.entries(Object(body)).filter(([name]) => generated.includes(name));
+  return { ...(value as JsonObject), ...Object.fromEntries(own as [string, Json][]) };
 }
 
 function readOperationExamples(operation: DocumentOperation, scheme: KeyScheme | undefined): Example[] {

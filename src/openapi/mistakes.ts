@@ -16,7 +16,7 @@ export const REFUSED = {
   'a path outside of `paths`': (path, parent) =>
     `${path} is at ${parent} instead of under paths: indent it like the other paths, by two spaces`,
   'a reference to nothing': (reference) => {
-    const target = reference.startsWith('#') ? 'nothing' : 'no file, or to nothing in it';
+    const target = reference.startsWith('#') ? 'nothing' : 'a file that cannot be read, or to a place that it lacks';
     return `the reference ${reference} leads to ${target}: correct it, or add what it names`;
   },
   'a reference to another kind of object': (reference, section) =>
@@ -139,14 +139,15 @@ const MESSAGES: Readonly<Record<string, (name: string) => string>> = {
 /** The remedies for what another version of OpenAPI has. */
 const OTHER_VERSION: readonly (readonly [RegExp, string])[] = [
   [/\/items must be object,boolean$/, ': give a list of schemas to prefixItems'],
-  [/\/type must be string$/, ': say nullable: true, or declare openapi: 3.1.0'],
+  [/\/type must be string$/, ', one type: for null too say nullable: true, for others declare openapi: 3.1.0'],
   [/\/exclusiveM\w+ must be boolean$/, ': say true, and the bound in minimum or maximum, or declare openapi: 3.1.0'],
   [/\/exclusiveM\w+ must be number$/, ': give it the bound itself'],
 ];
 /** What OpenAPI 3.1 has, and 3.0 has not. */
 const NEW =
-  `const webhooks $defs if then else prefixItems contains patternProperties propertyNames unevaluatedProperties
-  dependentRequired dependentSchemas contentEncoding contentMediaType pathItems`.split(/\s+/);
+  `const webhooks $defs if then else prefixItems contains minContains maxContains patternProperties propertyNames
+  unevaluatedItems unevaluatedProperties dependentRequired dependentSchemas contentEncoding contentMediaType contentSchema
+  $comment $schema jsonSchemaDialect identifier pathItems`.split(/\s+/);
 /** Properties that count as unknown too where another part of their object is wrong. */
 const CONDITIONAL =
   `allowReserved bearerFormat example examples explode flows in name openIdConnectUrl scheme style`.split(' ');

@@ -72,6 +72,7 @@ export function readUtf8(file: string): string {
   try {
     return new TextDecoder('utf-8', { fatal: true }).decode(bytes);
   } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'ERR_ENCODING_INVALID_ENCODED_DATA') throw cause;
     throw new Error('is not in UTF-8: save it in that encoding', { cause });
   }
 }

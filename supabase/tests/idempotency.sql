@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(36);
+select plan(37);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -11,6 +11,8 @@ insert into private.tenants (id, name) values
 insert into private.api_keys (tenant_id, name, key_hash) values
   ('e0000000-0000-4000-8000-000000000001', 'Um', sha256('test_um')),
   ('e0000000-0000-4000-8000-000000000002', 'Dois', sha256('test_dois'));
+insert into private.api_keys (tenant_id, name, key_hash, permissions) values
+  ('e0000000-0000-4000-8000-000000000001', 'Leitura', sha256('test_leitura'), array['listar_alunos']);
 
 create temporary view kept as
 select i.key, t.name as tenant, i.request_hash, i.response, i.created_at
@@ -58,6 +60,12 @@ select results_eq(
   $$ select id, nome, email, ativo, academia_id, criado_em from answers where name = 'again' $$,
   $$ select id, nome, email, ativo, academia_id, criado_em from answers where name = 'first' $$,
   'the same request with the same key gives the answer that was given before'
+);
+select throws_ok(
+  $$ select public.criar_aluno('test_leitura', 'Ana', 'ana@um.example', p_idempotency_key => 'k1') $$,
+  'PT401',
+  'API Key sem permissão para criar_aluno',
+  'an API key without the permission does not get it'
 );
 select is(
   current_setting('response.headers', true),

@@ -118,7 +118,7 @@ export async function startEmbeddedPostgres(
   if (process.getuid?.() === 0) chownSync(folder, NOBODY, NOBODY);
   const [programs, port, data] = [await findPrograms(undefined), await findPort(), join(folder, 'data')];
   const first = join(tmpdir(), 'postgres-18');
-  // A benchmark needs one, and removes nothing afterwards.
+  // A benchmark needs one server only, and would leave the copy behind.
   if (!process.env.VITEST) await createCluster(data, programs);
   else if (!copyFirst(first, data)) {
     await createCluster(data, programs);

@@ -5,7 +5,7 @@ import { call, document, KEYS, operations } from '../helpers/api.ts';
 import { startOwnGateway } from '../helpers/gateway.ts';
 import { sendRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
-import { failuresOf, namesOf, outcomesOf, startChecks } from '../scripts/conformance/checks.ts';
+import { failuresOf, outcomesOf, startChecks } from '../scripts/conformance/checks.ts';
 
 // What the document says, on every store: the contract sends every example, and values that the schemas accept and refuse.
 
@@ -37,15 +37,15 @@ describe.each(operations)('$id', ({ id, method, path, operation }) => {
     const report = await run({ only: [id], demo: true, runs: 1, otherKey: KEYS.bosque, readKey: KEYS.readOnly });
     expect(failuresOf(report)).toEqual([]);
     expect(report.sections.map(({ title }) => title)).toEqual([`${method} ${path}`, 'Paths', 'Another tenant']);
-    const unsent = own.filter(needsState).map(({ name, status }) => `answers the example ${name} with ${status}`);
-    const skipped = namesOf(outcomesOf(report).filter(({ result }) => result === 'skipped'));
+    const unsent = own.filter(needsState);
+    const names = unsent.map(({ name, status }) => `answers the example ${name} with ${status}`);
     // A list alone has nothing that a run could change.
-    const others = skipped.filter(
-      (name) => method !== 'GET' || name !== 'leaves the records of the other key as they were',
-    );
-    expect(others.sort()).toEqual(unsent.sort());
+    if (method === 'GET') names.push('leaves the records of the other key as they were');
+    const leftOut = outcomesOf(report).filter(({ result, name }) => result === 'skipped' && !names.includes(name));
+    expect(leftOut).toEqual([]);
     const untested = report.coverage.filter(({ kind, reason }) => kind !== 'keyword' && reason !== undefined);
-    expect(untested.map(({ name }) => name).sort()).toEqual(['408', '429', '502']);
+    const statuses = new Set(unsent.map(({ status }) => String(status)));
+    expect(untested.map(({ name }) => name).sort()).toEqual([...statuses].sort());
   });
 });
 

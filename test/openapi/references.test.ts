@@ -123,7 +123,7 @@ test('every mistake is told at once, each once, with file and line', async () =>
     'openapi.yaml:12: POST /orders: x-rpc must name the Postgres function, in lower case; it is missing',
     'openapi.yaml:14: POST /orders: has sumary, which OpenAPI does not define: correct it, or call it x-sumary',
     'openapi.yaml:19: responses Gone: the reference #/components/responses/Nothing leads to nothing: correct it, or add what it names',
-    'schemas/Line.yaml:2: schemas Line: the reference ./Ordr.yaml leads to no file, or to nothing in it: correct it, or add what it names',
+    'schemas/Line.yaml:2: schemas Line: the reference ./Ordr.yaml leads to a file that cannot be read, or to a place that it lacks: correct it, or add what it names',
     'schemas/Line.yaml:2: schemas Line: unknown format "cpf": the gateway could not check it; use minimum and maximum, or remove it',
   ]);
 });
@@ -195,7 +195,7 @@ const MISTAKES: Readonly<Record<string, readonly [files: Files, message: RegExp]
   ],
   'a reference to a folder': [
     { 'schemas/Line.yaml': LINE.replace('./Order.yaml', '../paths') },
-    /^schemas\/Line\.yaml:2: schemas Line: the reference \.\.\/paths leads to no file, or to nothing in it/,
+    /^schemas\/Line\.yaml:2: schemas Line: the reference \.\.\/paths leads to a file that cannot be read, or to a place that it lacks/,
   ],
   'a reference that leads to itself': [
     { 'openapi.yaml': "openapi: 3.1.0\npaths: {}\ncomponents: { $ref: '#/components/schemas/A' }\n" },

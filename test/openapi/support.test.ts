@@ -353,7 +353,7 @@ test.each<[openapi: string, place: string, yaml: string, ...texts: string[]]>([
     '3.0.3',
     PET,
     '{ type: [object] }',
-    'schemas Pet: type must be string: say nullable: true, or declare openapi: 3.1.0',
+    'schemas Pet: type must be string, one type: for null too say nullable: true, for others declare openapi: 3.1.0',
   ],
   ['3.0.3', PET, '{ const: 1 }', 'schemas Pet: has const, which OpenAPI 3.0 does not define: declare openapi: 3.1.0'],
   [

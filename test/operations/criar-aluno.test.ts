@@ -32,3 +32,10 @@ test('gives the first answer again to a body with the same fields, however it is
   expect([first.status, again.status, again.body]).toEqual([201, 201, first.body]);
   expect(again.headers.get('Idempotent-Replayed')).toBe('true');
 });
+
+test('makes one student of more requests at once than the store has connections', async () => {
+  const headers = { 'Idempotency-Key': 'vinte' };
+  const answers = await Promise.all(Array.from({ length: 20 }, () => call('/alunos', { url, headers, json: STUDENT })));
+  expect(new Set(answers.map(({ status, body }) => `${status} ${JSON.stringify(body)}`)).size).toBe(1);
+  expect(answers.filter((answer) => answer.headers.get('Idempotent-Replayed') === null)).toHaveLength(1);
+});
