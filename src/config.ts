@@ -293,7 +293,7 @@ export function readConfig(env: Environment, processors = availableParallelism()
     workers: readWorkers(values, processors, mistakes),
     port: PORT,
     host: HOST,
-    store: readStore(values, mistakes),
+    store: readStore(values, env, mistakes),
     // The keys of the demo data are public, and others may reach HOST. Only an explicit `on` counts, not the default.
     demoKeys: LOOPBACK.test(HOST) || env.DEMO_DATA === 'on',
     connections: values.STORE_CONNECTIONS,
@@ -338,12 +338,16 @@ function readValues(env: Environment, mistakes: string[]): Values {
   return Object.fromEntries(Object.entries(VARIABLES).map(([name, one]) => [name, read(name, one)])) as Values;
 }
 
+/** An empty variable counts as not set. */
+function isSet(env: Environment, name: string): boolean {
+  return (env[name] ?? '') !== '';
+}
+
 /** Finds misspelled variables: the gateway must not start with the demo data because DATABASE_URL is misspelled. */
 function findNearMisses(env: Environment): string[] {
-  const isSet = (name: string) => (env[name] ?? '') !== '';
-  const missing = Object.keys(VARIABLES).filter((name) => !isSet(name));
+  const missing = Object.keys(VARIABLES).filter((name) => !isSet(env, name));
   return Object.keys(env).flatMap((found) => {
-    if (!isSet(found) || found in VARIABLES) return [];
+    if (!isSet(env, found) || found in VARIABLES) return [];
     const meant = findNear(found.toUpperCase().replaceAll('-', '_'), missing);
     return meant ? [`${found} is not a variable of the gateway: expected ${meant}`] : [];
   });
@@ -372,13 +376,12 @@ export function preferDatabase(env: Environment): Environment {
   return env.DATABASE_URL ? { ...env, SUPABASE_URL: undefined, SUPABASE_KEY: undefined } : env;
 }
 
-function readStore(values: Values, mistakes: string[]): StoreConfig {
+function readStore(values: Values, env: Environment, mistakes: string[]): StoreConfig {
   const { DATABASE_URL: database, SUPABASE_URL: supabase, SUPABASE_KEY: key, DATA_DIR: dataDir } = values;
   if (database && supabase) {
     mistakes.push('DATABASE_URL and SUPABASE_URL are both set: expected one of them, or none');
   }
-  const isRefused = mistakes.some((mistake) => /^SUPABASE_(URL|KEY)=/.test(mistake));
-  if (!isRefused && (supabase === undefined) !== (key === undefined)) {
+  if (isSet(env, 'SUPABASE_URL') !== isSet(env, 'SUPABASE_KEY')) {
     mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
   }
   if (database) return { kind: 'postgres', url: database, prepare: values.PREPARE };
