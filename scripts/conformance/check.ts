@@ -7,7 +7,6 @@ import { convert } from '../../src/api/request.ts';
 import { itemsOf, scalarOf } from '../../src/openapi/schema.ts';
 import type { Json } from '../../src/store/store.ts';
 import { type Answer, type Client, Mismatch } from './client.ts';
-import type { Coverage } from './coverage.ts';
 import {
   type Contract,
   type DescribedAnswer,
@@ -16,7 +15,8 @@ import {
   type ListOperation,
   type Operation,
   type Schema,
-} from './operations.ts';
+} from './contract.ts';
+import type { Coverage } from './coverage.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 import type { Row } from './rows.ts';
 import type { Values } from './values.ts';

@@ -2,7 +2,7 @@
 // are tested with its status.
 
 import { mapChildren } from '../../src/openapi/structure.ts';
-import type { Input, Operation, Schema } from './operations.ts';
+import type { Input, Operation, Schema } from './contract.ts';
 
 /** A part of the document, such as the keyword `minimum` of an input, with the reason if it was not tested. */
 export type Part = {

@@ -17,7 +17,7 @@ import {
   Unknown,
 } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
-import { type Filter, type Input, isRaised, type ListOperation, type Operation } from './operations.ts';
+import { type Filter, type Input, isRaised, type ListOperation, type Operation } from './contract.ts';
 import { type Assignment, OTHER_KEY, type Request, toValidRequest, withHeader } from './request.ts';
 import { type Condition, comparePages, createReader, describeRow, hasId, type Page, type Row } from './rows.ts';
 import { DOMAIN, pickAny, pickValid } from './values.ts';

@@ -4,7 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { type Example, expectedBody, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import { type Check, check, expectAnswer, findFormFault, refused, type Setting, skip, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
-import { isRaised, type Operation } from './operations.ts';
+import { isRaised, type Operation } from './contract.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 
 /** The statuses of requests that a proxy with lower limits refuses itself. */

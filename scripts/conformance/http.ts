@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { type Check, check, createOrExplain, describeAnswer, findFormFault, refused, type Setting } from './check.ts';
 import { type Answer, Mismatch } from './client.ts';
-import { isRaised, type Operation } from './operations.ts';
+import { isRaised, type Operation } from './contract.ts';
 import { type Assignment, isRead, OWN_KEY, type Request, toValidPath, toValidRequest, withHeader } from './request.ts';
 
 const ID = 'X-Request-Id';

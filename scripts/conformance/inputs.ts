@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Check, check, expectAnswer, forAll, type Setting, Unknown } from './check.ts';
 import { parseJson } from './client.ts';
+import type { Input, Operation } from './contract.ts';
 import { CREATED, compareSent } from './creations.ts';
-import type { Input, Operation } from './operations.ts';
 import {
   type Assignment,
   assignRequired,

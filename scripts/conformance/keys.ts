@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, expectAnswer, type Setting, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
-import { type Input, isList, type ListOperation, type Operation } from './operations.ts';
+import { type Input, isList, type ListOperation, type Operation } from './contract.ts';
 import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toValidRequest } from './request.ts';
 import { createReader, describeRow, hasId, idOf, type Row } from './rows.ts';
 import { findUnused } from './values.ts';

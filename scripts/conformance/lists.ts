@@ -5,7 +5,7 @@ import fc from 'fast-check';
 import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, forAll, type Setting, skip, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
-import type { Filter, ListOperation } from './operations.ts';
+import type { Filter, ListOperation } from './contract.ts';
 import { withHeader } from './request.ts';
 import type { Page, Place, Row } from './rows.ts';
 import { type Condition, comparePages, createReader, describeRow, idOf, MAX_ROWS, rowsOf } from './rows.ts';

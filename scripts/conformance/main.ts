@@ -8,7 +8,7 @@ import { readInteger, toPath } from '../../src/admin/arguments.ts';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
 import { type Created, Unreachable } from './client.ts';
-import { readContract } from './operations.ts';
+import { readContract } from './contract.ts';
 import { hasFailed, type Report, toCreated, toHeading, toJUnit, toSection, toSummary } from './report.ts';
 import { type RunOptions, runContract } from './run.ts';
 

@@ -2,7 +2,7 @@
 
 import { writePath, writeValue } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
-import type { Input, Operation } from './operations.ts';
+import type { Input, Operation } from './contract.ts';
 import { findUnused, pickValid } from './values.ts';
 
 /** The keys of a run, named by their variables in reports; only the client knows the values. */

@@ -3,7 +3,7 @@
 import type { Json } from '../../src/store/store.ts';
 import { expectAnswer, type Setting } from './check.ts';
 import { Mismatch } from './client.ts';
-import type { Filter, ListOperation } from './operations.ts';
+import type { Filter, ListOperation } from './contract.ts';
 import { type Assignment, type Request, toValidRequest } from './request.ts';
 
 export type Row = Readonly<Record<string, Json>>;

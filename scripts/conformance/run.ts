@@ -2,6 +2,7 @@
 
 import { type Check, createOrExplain, type Setting, skip, Unknown } from './check.ts';
 import { Client, type ClientOptions, CONCURRENCY, Mismatch, Unreachable } from './client.ts';
+import { isList, type Operation } from './contract.ts';
 import { Coverage } from './coverage.ts';
 import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
@@ -9,7 +10,6 @@ import { createHeaderChecks, createPathChecks } from './http.ts';
 import { createInputChecks } from './inputs.ts';
 import { createKeyChecks, createLimitCheck, createUntouchedCheck } from './keys.ts';
 import { createListChecks } from './lists.ts';
-import { isList, type Operation } from './operations.ts';
 import type { Outcome, Report, Section } from './report.ts';
 import { isRead, LIMITED_KEY, NEAR_KEYS, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
 

@@ -5,7 +5,7 @@ import { readProperties, scalarOf } from '../../src/openapi/schema.ts';
 import { readStyle } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 import { Unknown } from './check.ts';
-import { describe, type Input, type Schema } from './operations.ts';
+import { describe, type Input, type Schema } from './contract.ts';
 
 /** Generated values, and edge cases that are tested first. */
 export type Values<T = Json> = { readonly some: fc.Arbitrary<T>; readonly edges: readonly T[] };

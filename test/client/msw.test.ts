@@ -8,7 +8,7 @@ import { buildMsw } from '../../client/build.ts';
 import { writeMockDocument } from '../../client/mock-document.ts';
 import { createClient } from '../../client/src/client.ts';
 import type { Handlers } from '../../client/src/msw.ts';
-import { readContract } from '../../scripts/conformance/operations.ts';
+import { readContract } from '../../scripts/conformance/contract.ts';
 import { type Assignment, toValidRequest } from '../../scripts/conformance/request.ts';
 import { createValid, createViolations } from '../../scripts/conformance/values.ts';
 import { type Example, readExamples } from '../../src/openapi/examples.ts';

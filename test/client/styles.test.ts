@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { buildMsw } from '../../client/build.ts';
 import { createClient } from '../../client/src/client.ts';
 import { readSeparators } from '../../scripts/client-types.ts';
-import { readContract } from '../../scripts/conformance/operations.ts';
+import { readContract } from '../../scripts/conformance/contract.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
 import { SEPARATORS } from '../../src/openapi/url.ts';
 import { document as own } from '../helpers/api.ts';

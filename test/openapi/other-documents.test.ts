@@ -2,7 +2,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs';
 import { basename, extname } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
-import { readContract } from '../../scripts/conformance/operations.ts';
+import { readContract } from '../../scripts/conformance/contract.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
-import { readContract } from '../../scripts/conformance/operations.ts';
+import { readContract } from '../../scripts/conformance/contract.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
 import { addOperations } from '../../scripts/operation/main.ts';
 import { type Kind, readSubject } from '../../scripts/operation/subject.ts';

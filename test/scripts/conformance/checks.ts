@@ -3,7 +3,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect } from 'vitest';
 import type { Answer, Exchange } from '../../../scripts/conformance/client.ts';
-import { readContract } from '../../../scripts/conformance/operations.ts';
+import { readContract } from '../../../scripts/conformance/contract.ts';
 import type { Outcome, Report } from '../../../scripts/conformance/report.ts';
 import type { Request } from '../../../scripts/conformance/request.ts';
 import { type RunOptions, runContract } from '../../../scripts/conformance/run.ts';

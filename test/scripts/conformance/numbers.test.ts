@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import type { Exchange } from '../../../scripts/conformance/client.ts';
-import { readContract } from '../../../scripts/conformance/operations.ts';
+import { readContract } from '../../../scripts/conformance/contract.ts';
 import { OTHER_KEY, OWN_KEY } from '../../../scripts/conformance/request.ts';
 import { runContract } from '../../../scripts/conformance/run.ts';
 import { document } from '../../helpers/api.ts';

@@ -1,4 +1,4 @@
-// The document's operations for the checks: the gateway's own model, with validators for inputs and answers.
+// The document as the checks need it: the gateway's own model, with validators for inputs and answers.
 
 import type { ValidateFunction } from 'ajv';
 import type { OpenAPIV3 } from 'openapi-types';
