@@ -11,7 +11,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
-import { promisify } from 'node:util';
+import { promisify, stripVTControlCharacters } from 'node:util';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { MIGRATIONS } from './helpers/gateway.ts';
 import { readNodeArgs, startProcess } from './helpers/process.ts';
@@ -155,6 +155,14 @@ test.concurrent('the tests of every operation and table pass, and none was touch
   expect(code, output).toBe(0);
 });
 
+test.concurrent('the tests of one operation pass, and compare document and database', async () => {
+  const { code, output } = await run('npm run test:operation -- listarCofres');
+  expect(code, output).toBe(0);
+  // A file of which no test has the name of the operation would be skipped.
+  expect(stripVTControlCharacters(output)).toMatch(/Test Files +2 passed \(2\)/);
+  expect(output).toMatch(/openapi.yaml and the database agree on \d+ operations/);
+});
+
 test('the operations are served', async () => {
   const gateway = await startProcess({}, { cwd: root, nodeArgs: readNodeArgs(root) });
   const [, url = ''] = /Listening on ([^\s"]+)/.exec(await gateway.printed('Store: ')) ?? [];
@@ -214,6 +222,9 @@ test('mistakes in them are told: no verification, no tenant, no wall, no example
 
   const { output } = await runTests(['test/isolation/any-operation.test.ts', 'test/isolation/checks.test.ts']);
   for (const [what, , , , sentence] of MISTAKES) expect(output, what).toContain(sentence);
+  const one = await run('npm run test:operation -- listarCofres');
+  expect(one.code).toBe(1);
+  expect(one.output).toContain('listar_cofres shows rows of another tenant in the example');
   const WALL = 'it does not hold that row security holds on every table, for its owner too';
   expect(output).toContain(`${WALL}; see supabase/README.md, "Add a table"`);
 });
