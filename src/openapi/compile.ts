@@ -1,7 +1,7 @@
 // Compiles the document: openapi-backend routes and validates, and everything else is computed once.
 
 import { Validator } from '@seriousme/openapi-schema-validator';
-import { _, type Ajv, type CodeKeywordDefinition, type Options, str, type ValidateFunction } from 'ajv';
+import { _, type Ajv, type CodeKeywordDefinition, Name, type Options, str, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { OpenAPIValidator } from 'openapi-backend';
 import type { OpenAPIV3 } from 'openapi-types';
@@ -14,7 +14,7 @@ import type { Schema } from './schema.ts';
 import { ENDLESS, findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
 import { createMatch, type Match } from './url.ts';
-import { writeSchemas } from './written-schemas.ts';
+import { ONCE, writeSchemas } from './written-schemas.ts';
 
 /** The id of the schemas that several operations use. */
 const SHARED = 'shared';
@@ -178,6 +178,7 @@ export function createAjv(options: Options = {}): Ajv {
   const pattern = withinLength(ajv.getKeyword('pattern') as CodeKeywordDefinition);
   for (const keyword of [multipleOf, uniqueItems, pattern])
     ajv.removeKeyword(keyword.keyword as string).addKeyword(keyword);
+  ajv.addKeyword(once);
   return ajv as unknown as Ajv;
 }
 
@@ -211,6 +212,30 @@ const uniqueItems: CodeKeywordDefinition = {
     const sort = _`(_name, part) => typeof part !== "object" || part === null || Array.isArray(part) ? part
       : Object.fromEntries(Object.keys(part).sort().map((name) => [name, part[name]]))`;
     if (schema) context.fail(_`new Set(${data}.map((item) => JSON.stringify(item, ${sort}))).size < ${data}.length`);
+  },
+};
+
+/** Validates each value once: later it has the first error again. What is validated is read from a request, and does not change. */
+const once: CodeKeywordDefinition = {
+  keyword: ONCE,
+  schemaType: 'object',
+  code: (context) => {
+    const { gen, data } = context;
+    const [vErrors, errors] = [new Name('vErrors'), new Name('errors')];
+    const known = gen.scopeValue('obj', { ref: new WeakMap(), code: _`new WeakMap()` });
+    const result = gen.let('result', _`${known}.get(${data})`);
+    const validate = () => {
+      const before = gen.const('before', errors);
+      const valid = gen.name('valid');
+      context.subschema({ keyword: ONCE }, valid);
+      gen.assign(result, _`${valid} || ${vErrors}[${before}]`);
+      gen.if(_`typeof ${data} === "object" && ${data} !== null`, () => gen.code(_`${known}.set(${data}, ${result})`));
+    };
+    const repeat = () => {
+      gen.assign(vErrors, _`(${vErrors} || []).concat(${result})`);
+      gen.assign(errors, _`${vErrors}.length`);
+    };
+    gen.if(_`${result} === undefined`, validate, () => gen.if(_`${result} !== true`, repeat));
   },
 };
 

@@ -102,9 +102,6 @@ export const REFUSED = {
   'a schema that no value meets': (name, other) => `${name} and ${other} leave no valid value: correct one of the two`,
   'a schema within itself': () =>
     'leads to itself for the same value, and so has no end: move what both schemas have to a third one',
-  'a schema twice within itself': (name) =>
-    `${name} leads to the same schema again in two ways, so each level of a body takes twice the time: ` +
-    `give each choice type: object and a required property with a const of its own, or declare ${name} once`,
   'integers that JSON readers round': (name, most) =>
     `${name} is beyond ${most}, where JSON readers round integers: use a smaller bound or a string`,
 } satisfies Readonly<Record<string, (...texts: string[]) => string>>;

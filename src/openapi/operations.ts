@@ -3,7 +3,6 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
 import { type Mistake, readApiRoot } from './document.ts';
-import { createFindDoubling } from './doubling.ts';
 import { isSent } from './headers.ts';
 import { MAX_NAME, type Refused, type Texts, toMistake } from './mistakes.ts';
 import { find, follow, type Place } from './pointer.ts';
@@ -156,7 +155,6 @@ const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
 type Context = {
   readonly document: OpenAPIV3.Document;
   readonly allows: Allows;
-  readonly findDoubling: ReturnType<typeof createFindDoubling>;
   /** By operationId. */
   readonly targets: ReadonlyMap<string, Target>;
 };
@@ -184,7 +182,7 @@ export function readOperations(
   };
   const sources = listSources(document);
   const targets = new Map(sources.map((target) => [target.operationId ?? '', target]));
-  const context = { document, allows, findDoubling: createFindDoubling(), targets };
+  const context = { document, allows, targets };
   const result = new Map<string, Operation>();
   const found = sources.flatMap(({ read }) =>
     tryTo(() => {
@@ -503,8 +501,6 @@ class OperationReader {
       this.mistake('content without a schema', ['requestBody', 'content'], 'the body', '');
     }
     const schema = (content[JSON_TYPE]?.schema ?? {}) as Schema;
-    const doubled = this.#context.findDoubling(schema);
-    if (doubled !== undefined) this.mistake('a schema twice within itself', place, doubled);
     const fields = readFields(schema);
     for (const [name, filled] of Object.entries(fields ? (schema.properties ?? {}) : { 'the body': schema })) {
       if (this.#allowsDefault(filled)) continue;

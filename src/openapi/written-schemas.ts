@@ -1,6 +1,7 @@
 // Writes schemas in the one form for a validator.
 
 import {
+  IN_PLACE,
   isAnnotation,
   pick,
   readProperties,
@@ -17,6 +18,12 @@ import { mapChildren, SUBSCHEMAS } from './structure.ts';
 type Source = Record<string, unknown>;
 
 /**
+ * The keyword around a schema that validates each value once. Two parts of a schema can lead to it again, for the same value within:
+ * each level of a value would take twice the time.
+ */
+export const ONCE = 'once';
+
+/**
  * Prepares the writing of schemas for a validator, without annotations. No two places share an object: a schema that is used several
  * times, or within itself, is in the definitions, to which references with `base` lead; each after those within it.
  */
@@ -25,6 +32,8 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
   const simplified = new Map<unknown, Source>();
   /** All schemas, each after those within it, unless they contain each other. */
   const ordered = new Set<unknown>();
+  /** Those that lead to a schema that contains itself. */
+  const endless = new Set<unknown>();
   const open: unknown[] = [];
   const use = (schema: unknown) => {
     uses.set(schema, (uses.get(schema) ?? 0) + 1);
@@ -33,7 +42,11 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
   roots.forEach(use);
   // Not recursive: they form long chains.
   for (let schema = open.at(-1); open.length > 0; schema = open.at(-1)) {
-    if (simplified.has(schema)) {
+    const known = simplified.get(schema);
+    if (known) {
+      mapChildren('schema', known, (_kind, part) => {
+        if (!ordered.has(part) || endless.has(part)) endless.add(schema);
+      });
       ordered.add(open.pop());
       continue;
     }
@@ -53,7 +66,10 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
     const validates = (name: string) => !isAnnotation(name) && !(name === 'format' && schema.format === 'binary');
     const kept = pick(schema, (name) => validates(name) || name.endsWith('-message'));
     const data = pick(kept, (name) => !Object.values(SUBSCHEMAS).flat().includes(name));
-    return { ...mapChildren('schema', kept, (_kind, part) => write(part)), ...structuredClone(data) };
+    const parts = mapChildren('schema', kept, (_kind, part, [keyword]) =>
+      endless.has(part) && !IN_PLACE.includes(`${keyword}`) ? { [ONCE]: write(part) } : write(part),
+    );
+    return { ...parts, ...structuredClone(data) };
   };
   return { write, definitions: Object.fromEntries(shared.map((schema) => [names.get(schema), writeHere(schema)])) };
 }

@@ -246,6 +246,47 @@ test('a discriminator chooses by its mapping, or by the names of schemas', () =>
   expect(filterBy(schemas.join('\n'), schema, `[${allowed}, ${forbidden}]`)).toEqual(parse(`[${allowed}]`));
 });
 
+const SELF = "{ $ref: '#/components/schemas/Self' }";
+const AS = `properties: { a: ${SELF} }`;
+const LISTS = `properties: { a: { type: array, items: ${SELF} } }`;
+const LISTS_2 = `properties: { a: { items: { allOf: [${SELF}] } } }`;
+
+// Each level would take twice the time.
+test.each([
+  `allOf: [{ ${AS} }, { ${AS} }]`,
+  `anyOf: [{ ${LISTS} }, { required: [b], ${LISTS_2} }]`,
+  `oneOf: [{ maxProperties: 1, ${AS} }, { minProperties: 2, ${AS} }]`,
+  `if: { ${AS} }, then: { ${AS} }, else: { maxProperties: 1, ${AS} }`,
+  `if: { properties: { a: { ${AS}, minProperties: 1 } } }, then: { ${AS} }`,
+  `items: ${SELF}, contains: ${SELF}`,
+  `${AS}, patternProperties: { ^a: ${SELF} }`,
+  `allOf: [{ ${AS} }], anyOf: [{ unevaluatedProperties: ${SELF} }, { additionalProperties: ${SELF} }]`,
+  `$defs: { B: { anyOf: [{ properties: { b: {} } }, { ${AS} }] } },
+    anyOf: [{ $ref: '#/components/schemas/Self/$defs/B', unevaluatedProperties: ${SELF} }, { allOf: [{ $ref: '#/components/schemas/Self/$defs/B' }], unevaluatedProperties: false }]`,
+])('a schema that leads to itself in two ways takes each value once, as JSON Schema says: %s', (keywords) => {
+  const Self = parse(`{ type: [object, array, string], format: counted, ${keywords} }`);
+  const document = { openapi: '3.1.0', components: { schemas: { Self } } } as never;
+  const schema = parse(SELF);
+  let count = 0;
+  const counted = () => {
+    count += 1;
+    return true;
+  };
+  const expected = new Ajv2020({ strict: false, formats: { counted } }).compile({ ...schema, ...(document as object) });
+  const isValid = compileSchema(
+    createAjv().addFormat('counted', counted),
+    createConverter('request', document)(schema),
+  );
+  const around = [(a: unknown) => ({ a }), (a: unknown) => [a], (a: unknown) => ({ a: [a] }), (b: unknown) => ({ b })];
+  const nest = (values: unknown[]) =>
+    values.flatMap((value) => [{ b: 1, a: value }, ...around.map((wrap) => wrap(value))]);
+  const values = structuredClone(nest(nest(nest([{}, [], 1, { b: 1 }]))));
+  expect(values.filter((value) => isValid(value))).toEqual(values.filter((value) => expected(value)));
+  count = 0;
+  for (const wrap of around) isValid(Array(12).fill(0).reduce<unknown>(wrap, 'a'));
+  expect(count).toBeLessThan(100);
+});
+
 const REFS = ['Cat', 'Dog'].map((name) => `{ $ref: '#/components/schemas/${name}' }`);
 
 test.each([

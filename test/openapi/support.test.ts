@@ -73,10 +73,6 @@ function bodyOf(schema: string): string {
 }
 
 const SELF = "{ $ref: '#/components/schemas/Pet' }";
-const SELVES = `{ type: array, items: ${SELF} }`;
-const TWICE = ['text', 'image'].map(
-  (name) => `{ type: object, required: [${name}], properties: { children: ${SELVES} } }`,
-);
 
 /** For everything that is refused, what stands at places of the small document. */
 const EDITS: Readonly<Record<Refused, Readonly<Record<string, unknown>>>> = parse(`
@@ -156,8 +152,6 @@ a misspelt extension: { GET x-readonly: true }
 'a value of another type in an \`enum\`': { Pet: { type: string, enum: [1.0, latest, true] } }
 a schema that no value meets: { Pet: { type: integer, minimum: 2, maximum: 1 } }
 a schema within itself: { Pet: { oneOf: [{ allOf: [{ $ref: '#/components/schemas/Pet' }] }, { type: string }] } }
-a schema twice within itself:
-  { Pet: { oneOf: [${TWICE}] }, paths /pets: ${bodyOf(SELF)} }
 integers that JSON readers round: { Pet: { type: integer, maximum: 9223372036854775807 } }
 `);
 
@@ -393,49 +387,6 @@ test.each<[openapi: string, place: string, yaml: string, ...texts: string[]]>([
   const document = put(put(small(PET, '{}'), [place, parse(yaml)]), ['paths /pets', parse(bodyOf(body))]);
   const error = await compile({ ...document, openapi }).catch((error) => error);
   expect(error.mistakes.map(({ text }: { text: string }) => text).sort()).toEqual([own, ...texts].sort());
-});
-
-const CHILD = `children: ${SELVES}`;
-const tagged = (kind: string) =>
-  `{ type: object, required: [kind], properties: { kind: { const: ${kind} }, ${CHILD} } }`;
-const ifKind = (kind: string) =>
-  `{ if: { required: [kind], properties: { kind: { const: ${kind} } } }, then: { properties: { ${CHILD} } } }`;
-const part = (name: string) => `{ $ref: '#/components/schemas/Pet/$defs/${name}' }`;
-const PARTS = `$defs: { A: { type: object, properties: { ${CHILD} } }, B: { type: object, properties: { ${CHILD} } } }`;
-
-test.each<[schema: string, name?: string]>([
-  [`{ allOf: [{ properties: { ${CHILD} } }, { properties: { ${CHILD} } }] }`, 'children'],
-  [`{ anyOf: [{ properties: { ${CHILD} } }, { required: [a], properties: { ${CHILD} } }] }`, 'children'],
-  [`{ ${PARTS}, allOf: [{ allOf: [${part('A')}], minProperties: 1 }, { allOf: [${part('A')}] }] }`, 'children'],
-  [`{ if: { properties: { a: ${SELF} } }, then: { properties: { a: ${SELF} } } }`, 'a'],
-  [`{ allOf: [${ifKind('a')}, ${ifKind('a')}] }`, 'children'],
-  [`{ type: array, items: ${SELF}, contains: ${SELF} }`, 'items'],
-  [`{ properties: { ab: ${SELF} }, patternProperties: { ^a: ${SELF} } }`, 'ab'],
-  [`{ patternProperties: { '^[a-z]': ${SELF}, '^\\w+$': ${SELF} } }`, '^[a-z]'],
-  [`{ allOf: [{ properties: { a: ${SELF} } }, { additionalProperties: ${SELF} }] }`, 'a'],
-  [`{ anyOf: [{ unevaluatedProperties: ${SELF} }, { unevaluatedProperties: ${SELF} }] }`, 'unevaluatedProperties'],
-  [
-    `{ properties: { a: { anyOf: [{ items: { items: ${SELF} } }, { minItems: 1, items: { items: ${SELF} } }] } } }`,
-    'items',
-  ],
-  [`{ oneOf: [${tagged('a')}, ${tagged('b')}] }`],
-  [`{ ${PARTS}, oneOf: [${part('A')}, ${part('B')}], discriminator: { propertyName: kind } }`],
-  [`{ oneOf: [{ type: object, required: [a] }, { type: object, required: [b], properties: { ${CHILD} } }] }`],
-  [`{ oneOf: [{ type: array, items: ${SELF} }, { type: object, additionalProperties: ${SELF} }, { type: string }] }`],
-  [
-    `{ oneOf: [{ required: [and], properties: { and: ${SELVES} } }, { required: [or], properties: { or: ${SELVES} } }] }`,
-  ],
-  [`{ properties: { left: ${SELF}, right: ${SELF} } }`],
-  [`{ properties: { a: ${SELF} }, patternProperties: { ^x-: ${SELF}, ^y-: ${SELF} }, additionalProperties: ${SELF} }`],
-  [`{ if: { required: [a] }, then: { properties: { a: ${SELF} } }, else: { properties: { a: ${SELF} } } }`],
-  [`{ allOf: [${ifKind('a')}, ${ifKind('b')}] }`],
-  [`{ type: array, prefixItems: [${SELF}, ${SELF}], items: ${SELF} }`],
-  [`{ allOf: [{ properties: { a: ${SELF} } }], unevaluatedProperties: ${SELF} }`],
-  [`{ anyOf: [{ properties: { a: { items: ${SELF} } } }, { properties: { a: { properties: { b: ${SELF} } } } }] }`],
-])('serves a body within itself, unless each level takes twice the time: %s', async (schema, name) => {
-  const compiled = compile(put(small(PET, schema), ['paths /pets', parse(bodyOf(SELF))]));
-  if (name === undefined) return expect(compiled).resolves.toBeDefined();
-  await expect(compiled).rejects.toThrow(`schemas Pet: ${name} leads to the same schema again in two ways`);
 });
 
 test.each([
