@@ -41,6 +41,8 @@ export type Form = 'text' | 'bytes' | 'array' | 'json';
 
 /** The keywords whose schemas apply to the same value as the schema around them. */
 export const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
+/** The keywords of schemas that a value of any type has to meet. */
+const APPLIED = [...IN_PLACE, 'not'];
 /** The keywords that validate nothing. */
 export const ANNOTATIONS: readonly string[] =
   `title summary description default deprecated example examples externalDocs
@@ -327,8 +329,11 @@ function mergeOnly(schema: Source, own: Schema, parts: readonly Schema[], isChoi
   const isNull = ({ enum: values }: Schema) => values?.length === 1 && values[0] === null;
   const [only, ...others] = parts.filter((part) => !isNull(part));
   const hasNull = parts.length > 1;
-  if (!only || others.length > 0 || (hasNull && (!isChoice || only.type === undefined))) return false;
-  if (!Object.entries(own).every(([name, value]) => isAnnotation(name) || only[name as 'type'] === value)) return false;
+  if (!only || others.length > 0) return false;
+  // Beside its type, `nullable` lets null pass no keyword.
+  if (hasNull && (!isChoice || only.type === undefined || APPLIED.some((name) => name in only))) return false;
+  const isSame = ([name, value]: [string, unknown]) => !hasNull && only[name as 'type'] === value;
+  if (!Object.entries(own).every((entry) => isAnnotation(entry[0]) || isSame(entry))) return false;
   const values = only.enum ? { enum: [...new Set([...only.enum, null])] } : {};
   replace(schema, { ...only, ...own, ...(hasNull ? { nullable: true, ...values } : {}) });
   return true;

@@ -70,6 +70,8 @@ const CASES: Readonly<Record<string, Readonly<Record<string, Row>>>> = parse(`
   an exclusive bound as a flag: [{ minimum: 5, exclusiveMinimum: true }, 6, 5]
   nullable: [{ type: string, nullable: true }, null, 1]
   nullable around a schema: [{ nullable: true, allOf: [{ $ref: '#/components/schemas/Short' }] }, null, abcd]
+  nullable beside a schema and a type:
+    [{ nullable: true, type: object, allOf: [{ $ref: '#/components/schemas/User' }], required: [name] }, null, {}]
   nullable around a choice: [{ nullable: true, oneOf: [{ type: string }, { type: integer }] }, null, true]
   readOnly that an allOf requires:
     [{ allOf: [{ $ref: '#/components/schemas/User' }], required: [id, name] }, { name: Ana }, { id: '1', name: Ana }]
@@ -154,6 +156,8 @@ test.each([
   '{ anyOf: [{ const: cat }, { enum: [cat, dog] }] }',
   `{ oneOf: [{ ${CAT} }, { ${DOG} }] }`,
   `{ anyOf: [{ ${CAT} }, { ${DOG} }, { type: 'null' }] }`,
+  `{ anyOf: [{ type: object, oneOf: [{ ${CAT} }, { ${DOG} }] }, { type: 'null' }] }`,
+  `{ type: object, anyOf: [{ ${CAT} }, { type: 'null' }] }`,
   `{ oneOf: [{ ${CAT} }, { ${CAT} }, { ${DOG} }] }`,
   `{ oneOf: [{ ${CAT} }, { type: [object, 'null'], required: [kind], properties: { kind: { const: dog } } }] }`,
   `{ oneOf: [{ ${CAT} }, { type: object, properties: { kind: { const: dog } } }] }`,
