@@ -271,9 +271,10 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
     const [parts, choices] = [source[keyword], schema[keyword]] as [unknown, Schema[]];
     if (!Array.isArray(parts) || !Array.isArray(choices)) continue;
     const ownTags = readOwnTags(choices, name);
-    schema[keyword] = choices.map((choice, index) => {
+    // In place: a schema of which this one is the only part has the same list already.
+    for (const [index, choice] of choices.entries()) {
       const { $ref } = parts[index] ?? {};
-      if (typeof $ref !== 'string' || isHidden(readProperties(choice).properties[name] ?? {})) return choice;
+      if (typeof $ref !== 'string' || isHidden(readProperties(choice).properties[name] ?? {})) continue;
       const allowed = readAllowed(choice, name);
       const byMapping = mapped.filter(([, target]) => target === $ref).map(([value]) => value);
       const lists = [byMapping, [readReference($ref).at(-1)]].map((list) =>
@@ -281,8 +282,8 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
       );
       const values = [ownTags[index] ?? [], ...lists, allowed].find((list) => list.length > 0) ?? [];
       const isTagged = readTags(choice, name).length === values.length;
-      return isTagged ? choice : { allOf: [choice, toTagged(name, values)] };
-    });
+      if (!isTagged) choices[index] = { allOf: [choice, toTagged(name, values)] };
+    }
   }
 }
 

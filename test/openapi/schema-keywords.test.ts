@@ -244,10 +244,14 @@ test('a discriminator chooses by its mapping, or by the names of schemas', () =>
   );
   const refs = ['Cat', 'Dog', 'Cow'].map((name) => `{ $ref: '#/components/schemas/${name}' }`);
   const mapping = "{ cat: Cat, tom: Cat, dog: '#/components/schemas/Dog' }";
-  const schema = `{ nullable: true, oneOf: [${refs}], discriminator: { propertyName: kind, mapping: ${mapping} } }`;
+  const choice = `oneOf: [${refs}], discriminator: { propertyName: kind, mapping: ${mapping} }`;
   const allowed = `null, { kind: cat, lives: 9 }, { kind: tom, lives: 9 }, { kind: dog, bites: 1 }, { kind: Cow, milk: 1 }`;
   const forbidden = `1, {}, { lives: 9 }, { kind: cat, bites: 1 }, { kind: Cat, lives: 9 }, { kind: fox, lives: 9 }`;
-  expect(filterBy(schemas.join('\n'), schema, `[${allowed}, ${forbidden}]`)).toEqual(parse(`[${allowed}]`));
+  const all = [...schemas, `Pet: { ${choice} }`].join('\n');
+  for (const own of [choice, "allOf: [{ $ref: '#/components/schemas/Pet' }]"]) {
+    const schema = `{ nullable: true, ${own} }`;
+    expect(filterBy(all, schema, `[${allowed}, ${forbidden}]`)).toEqual(parse(`[${allowed}]`));
+  }
 });
 
 const SELF = "{ $ref: '#/components/schemas/Self' }";
