@@ -230,12 +230,16 @@ function isObject(schema: Schema = {}): boolean {
 function toJsonSchema(schema: unknown, all: readonly Operation[], around: readonly unknown[] = []): unknown {
   if (typeof schema !== 'object' || schema === null) return schema;
   if (around.includes(schema)) return {};
-  const { properties, ...others } = schema as Schema;
+  const inner = [...around, schema];
+  const { properties, oneOf, ...others } = schema as Schema;
   const shown = Object.entries(properties ?? {}).filter(([, part]) => !isHidden(part));
-  const own = properties ? { ...others, properties: Object.fromEntries(shown) } : others;
-  const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) =>
-    toJsonSchema(part, all, [...around, schema]),
-  );
+  const own = {
+    ...others,
+    ...(properties && { properties: Object.fromEntries(shown) }),
+    // Beside a schema of any value no other one would ever be the only one.
+    ...(oneOf && !oneOf.some((part) => inner.includes(part)) && { oneOf }),
+  };
+  const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) => toJsonSchema(part, all, inner));
   const kept = Object.entries(converted).filter(([name]) => !/^(x-.*|discriminator|xml|externalDocs)$/.test(name));
   const { type, description, ...rest } = Object.fromEntries(kept);
   return {

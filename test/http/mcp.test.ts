@@ -38,6 +38,7 @@ const ASKED_COUNT_OR_NULL = {
   ...{ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
 };
 const TREE = { $ref: '#/components/schemas/Arvore' };
+const GROUP = { $ref: '#/components/schemas/Grupo' };
 const answering = (schema: object) => ({
   responses: { 200: { description: 'Done', content: { 'application/json': { schema } } } },
 });
@@ -81,7 +82,10 @@ const ownPaths = Object.entries(OWN).map(
   ([operationId, [path, method, parts]]) => documentOf({ operationId, ...parts }, path, method).paths,
 );
 const nodes = { nome: TEXT, filho: TREE, id: READ_ONLY, senha: { ...TEXT, writeOnly: true } };
-const schemas = { Arvore: { ...FIELDS, properties: { ...nodes, 'x-nota': { ...COUNT_OR_NULL, 'x-note': 1 } } } };
+const schemas: Record<string, object> = {
+  Arvore: { ...FIELDS, properties: { ...nodes, 'x-nota': { ...COUNT_OR_NULL, 'x-note': 1 } } },
+  Grupo: { ...FIELDS, properties: { itens: { type: 'array', items: { oneOf: [GROUP, TEXT] } } } },
+};
 const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
 const ownDocument = { ...document, components, paths: Object.assign({}, ...ownPaths) } as OpenAPIV3.Document;
 
@@ -249,6 +253,15 @@ describe('the tools', () => {
     const stub = await connect();
     await stub.listTools();
     await expect(stub.callTool({ name: creation, arguments: STUDENT })).rejects.toThrow("required property 'nome'");
+  });
+
+  test('give a value that is within itself as one of several', async () => {
+    const source = { ...documentOf({ operationId: 'um', ...answering(GROUP) }, '/um', 'get'), components };
+    const groups = createStubStore(() => ({ json: '{"itens":["a",{"itens":["b",{"itens":[]}]}]}', count: 1 }));
+    const client = await connect(AURORA, await open({ store: groups, document: source }));
+    await client.listTools();
+    const { structuredContent } = await client.callTool({ name: 'um' });
+    expect(structuredContent).toEqual({ itens: ['a', { itens: ['b', { itens: [] }] }] });
   });
 
   test.each([
