@@ -321,6 +321,8 @@ function mergeParts(schema: Source, nesting = 0): void {
     else if (STRICTER[name]) merged[name] = STRICTER[name](earlier as never, value as never);
     else if (!isAnnotation(name) && !['type', 'nullable'].includes(name) && earlier !== value) return;
   }
+  // Ajv takes no empty list: it would end the start without a place.
+  if (Array.isArray(merged.enum) && merged.enum.length === 0) return;
   const { type: _type, nullable: _nullable, ...others } = merged;
   replace(schema, { ...others, ...toType(types) });
 }

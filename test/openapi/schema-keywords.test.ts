@@ -170,6 +170,7 @@ test.each([
   `{ oneOf: [{ allOf: [{ ${CAT} }, { properties: { kind: { enum: [cat, dog] } } }] }, { ${DOG} }] }`,
   `{ oneOf: [{ required: [kind], type: object, properties: { kind: { const: 1 } } }, { ${DOG} }] }`,
   '{ allOf: [{ type: [string, integer], minimum: 2, enum: [cat, 1, 9] }], maximum: 9, minLength: 2 }',
+  '{ anyOf: [{ allOf: [{ enum: [cat] }, { enum: [dog] }] }, { const: 9 }] }',
   '{ allOf: [{ type: array, prefixItems: [{ type: string }] }], items: { type: integer } }',
 ])('a choice allows what JSON Schema says: %s', (text) => {
   const schema = parse(text);
