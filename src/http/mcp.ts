@@ -46,19 +46,16 @@ const MAX_VALUES = 1_000;
 
 /** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
 export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
-  // Throws at the start, and not in a request.
-  readTools(readDocument());
+  let served = readServed(readDocument());
 
   function createMcpServer(document: CompiledDocument, callTool: CallTool): Server {
+    if (served.document !== document) served = readServed(document);
+    const { tools, list } = served;
     const info = document.source.info as Info;
     const { title, version, description = '', 'x-instructions': instructions = description } = info;
     const options = { capabilities: { tools: {} }, instructions };
     const server = new Server({ name: title, version }, options);
-    const tools = readTools(document);
-    server.setRequestHandler('tools/list', () => {
-      const all = [...tools.values()];
-      return { tools: all.map((operation) => toTool(operation, all)) };
-    });
+    server.setRequestHandler('tools/list', () => ({ tools: list() }));
     server.setRequestHandler('tools/call', ({ params: { name } }) => {
       const operation = tools.get(name);
       if (!operation) throw new ProtocolError(ProtocolErrorCode.InvalidParams, `Unknown tool: ${name}`);
@@ -95,6 +92,18 @@ export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOp
       await server.close();
     },
   });
+}
+
+/** The tools of a document. Their list is written once: each schema is in it wherever it is used. Throws as readTools. */
+function readServed(document: CompiledDocument) {
+  const tools = readTools(document);
+  const all = [...tools.values()];
+  let written: Tool[] | undefined;
+  const list = () => {
+    written ??= all.map((operation) => toTool(operation, all));
+    return written;
+  };
+  return { document, tools, list };
 }
 
 /** Parses a message. Throws RequestFailed, also for a batch: limits count requests, so each may have one tool call. */
