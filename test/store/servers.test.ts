@@ -1,5 +1,8 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { migrate } from '../../scripts/migrate.ts';
+import { readDatabaseUrl } from '../../src/database-url.ts';
+import { OperatorError } from '../../src/errors.ts';
+import { Server, Servers } from '../../src/store/postgres/servers.ts';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { startFaultProxy } from '../helpers/fault-proxy.ts';
@@ -20,6 +23,38 @@ import { waitFor } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
 const WRITES = 'target_session_attrs=read-write';
+
+test('servers that are set up wrong have no primary: two on one timeline, and one that is read-only by default', async () => {
+  const states = { a: { timeline: 1, isReadOnly: false }, b: { timeline: 1, isReadOnly: false } };
+  const look = vi.spyOn(Server.prototype, 'look').mockImplementation(async function (this: Server) {
+    Object.assign(this, { ...states[this.name.slice(0, 1) as 'a'], instance: this.name, isAway: false });
+  });
+  onTestFinished(() => look.mockRestore());
+  const told: string[] = [];
+  const open = () => {
+    const address = readDatabaseUrl(`postgres://u:p@a,b/x?${WRITES}`);
+    const all = new Servers({ address, config: {}, max: 1, openMs: 100, onChange: (text) => told.push(text) });
+    onTestFinished(() => all.close());
+    return all;
+  };
+  const both = 'a:5432 and b:5432 both accept writes on timeline 1: expected one primary';
+  await expect(open().findPrimary()).rejects.toThrow(new OperatorError(both));
+  expect(told).toEqual(['a', 'b'].map((name) => `Database server ${name}:5432 is not used: ${both}`));
+
+  states.b.timeline = 0;
+  const servers = open();
+  expect((await servers.findPrimary()).name).toBe('a:5432');
+  states.b.timeline = 1;
+  await servers.look();
+  expect(servers.primary?.name).toBe('a:5432');
+
+  states.a.isReadOnly = true;
+  await servers.look();
+  const readOnly = 'a:5432 accepts no writes: default_transaction_read_only is on';
+  await expect(servers.findPrimary()).rejects.toThrow(new OperatorError(readOnly));
+  expect(told).toContain(`Database server a:5432 is not used: ${readOnly}`);
+  expect(servers.failovers).toBe(0);
+});
 
 describe.runIf(canReplicate())('a primary with a standby', () => {
   let primary: ReplicatedServer;

@@ -126,7 +126,7 @@ class PostgresStore implements Store {
       const result = await this.#callAt(primary, call, signal, origin, batch);
       if (errorOf(result)?.code === READ_ONLY) {
         primary.doubt(new Error('it accepts no writes'));
-        this.#servers.suspect();
+        void this.#servers.look();
       }
       return result;
     });
@@ -219,7 +219,7 @@ class PostgresStore implements Store {
       return { value: await work };
     } catch (error) {
       const failed = toFailed(error, signal);
-      if (isFault(failed.failure) && failed.failure.connectionLost) this.#servers.suspect();
+      if (isFault(failed.failure) && failed.failure.connectionLost) void this.#servers.look();
       return failed;
     }
   }
