@@ -9,7 +9,7 @@ import { BEGIN, type Change, describeFunctions, type Files, openExamples, withDa
 import { toCamel, toPascal, toUpper } from './subject.ts';
 import { boundText, RefusedError, toSchema } from './table.ts';
 import {
-  addOperation,
+  addOperations,
   allowNull,
   type Draft,
   forVersion,
@@ -52,7 +52,7 @@ export function planFromFunction(name: string, request: FromRequest, files: File
     const found = await findFunction(db, name);
     const target = readTarget(file, source);
     const write = (answers: readonly unknown[]) =>
-      addOperation(source, draftOperation(target, found, request, answers));
+      addOperations(source, [draftOperation(target, found, request, answers)]);
     return [{ file, text: write(await askForExample(db, { file, text: write([null]) }, found)) }];
   });
 }

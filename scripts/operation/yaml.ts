@@ -82,19 +82,17 @@ export function readTarget(file: string, { text, nodes }: Source): Target {
 export function addToDocument(source: Source, subject: Subject, samples: Samples): string {
   const { kinds, noun, schemas, columns, written } = subject;
   const required = written.filter((column) => !column.isNullable && column.default === null);
-  const edit = openEdit(source);
-  const isMissing = !edit.has(['components', 'schemas', schemas.record]);
+  const isMissing = !source.nodes.hasIn(['components', 'schemas', schemas.record]);
   const added = [
     [isMissing && kinds.some((kind) => kind !== 'delete'), schemas.record, toUpper(noun.one), columns, columns, false],
     [kinds.includes('create'), schemas.created, `What a client sets of ${noun.one}`, written, required, true],
     [kinds.includes('update'), schemas.changed, `Changes of ${noun.one}`, written, [], true],
   ] as const;
-  for (const kind of kinds) insertOperation(edit, describeOperation(subject, kind, samples[kind]));
-  for (const [isAdded, name, description, all, needed, isSent] of added) {
-    const schema = toSchema(subject, description, all, needed, isSent);
-    if (isAdded) edit.insert(['components', 'schemas'], { [name]: schema }, '\n');
-  }
-  return edit.toText();
+  const drafts = kinds.map((kind) => describeOperation(subject, kind, samples[kind]));
+  const described = added.flatMap(([isAdded, name, description, all, needed, isSent]) =>
+    isAdded ? [{ [name]: toSchema(subject, description, all, needed, isSent) }] : [],
+  );
+  return addOperations(source, drafts, described);
 }
 
 /** An operation to write, without what all declare. Its first response is the success. */
@@ -110,21 +108,56 @@ export type Draft = {
   readonly responses: Readonly<Record<number, Node | undefined>>;
 };
 
-/** Adds an operation to the text of a document. */
-export function addOperation(source: Source, draft: Draft): string {
-  const edit = openEdit(source);
-  insertOperation(edit, draft);
-  return edit.toText();
+/** Adds operations of one tag, and schemas, to the text of a document. */
+export function addOperations(
+  { text, nodes }: Source,
+  drafts: readonly Draft[],
+  schemas: readonly Node[] = [],
+): string {
+  const { tags = [] } = nodes.toJS({ maxAliasCount: -1 }) as Partial<OpenAPIV3.Document>;
+  const [{ tag }] = drafts as [Draft];
+  const tagged = tags.length > 0 ? { place: ['tags'], entry: [tag] } : { place: [], entry: { tags: [tag] }, gap: '\n' };
+  const insertions: readonly Insertion[] = [
+    ...[...Map.groupBy(drafts, ({ path }) => path)].map(([path, all]) => {
+      const item = Object.fromEntries(all.map((draft) => [draft.method, toOperation(draft)]));
+      return nodes.hasIn(['paths', path])
+        ? { place: ['paths', path], entry: item }
+        : { place: ['paths'], entry: { [path]: item }, gap: '\n' };
+    }),
+    ...schemas.map((entry) => ({ place: ['components', 'schemas'], entry, gap: '\n' })),
+    ...(tags.some(({ name }) => name === tag.name) ? [] : [tagged]),
+  ];
+  const located = insertions.map(({ place, entry, gap = '' }) => {
+    const node = nodes.getIn(place, true);
+    if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
+      throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
+    }
+    const [start, end] = node.range;
+    const indent = ' '.repeat(start - (text.lastIndexOf('\n', start - 1) + 1));
+    const lines = `\n${gap}${write(entry).replace(/^(?=.)/gm, indent)}`;
+    return { at: text.slice(0, end).trimEnd().length, depth: place.length, lines };
+  });
+  // From the end, so that the indexes of the others stay; what belongs to an inner place comes first.
+  const order = located.toReversed().toSorted((a, b) => b.at - a.at || a.depth - b.depth);
+  // The new lines end as the others do.
+  const eol = text.includes('\r\n') ? '\r\n' : '\n';
+  return order.reduce(
+    (edited, { at, lines }) =>
+      edited.slice(0, at) + lines.replaceAll('\n', eol) + edited.slice(at).replace(/^\r?\n/, ''),
+    text,
+  );
 }
 
-/** Adds an operation with its tag, and with the refusals and headers that all declare. */
-function insertOperation(edit: Edit, draft: Draft): void {
-  const { path, method, tag, summary, description, parameters, requestBody, responses } = draft;
+/** An entry at the end of a collection, after a gap. */
+type Insertion = { readonly place: readonly string[]; readonly entry: object; readonly gap?: string };
+
+/** An operation with the refusals and headers that all declare. */
+function toOperation({ method, tag, summary, description, parameters, requestBody, responses, ...draft }: Draft): Node {
   const reads = method === 'get';
   const [[status, success] = []] = Object.entries(responses);
   const replayed = parameters.some(({ name }) => name === KEY) ? [REPLAYED] : [];
   const headers = refer([...(reads ? ['ETag'] : []), ...replayed, ...HEADERS]);
-  const operation = {
+  return {
     ...{ operationId: toCamel(draft.function), 'x-rpc': draft.function, tags: [tag.name], summary, description },
     ...{ parameters: parameters.length > 0 ? parameters : undefined, requestBody },
     responses: {
@@ -133,66 +166,10 @@ function insertOperation(edit: Edit, draft: Draft): void {
       [status ?? 200]: { ...success, headers: { ...(success?.headers ?? {}), ...headers } },
     },
   };
-  if (edit.has(['paths', path])) edit.insert(['paths', path], { [method]: operation });
-  else edit.insert(['paths'], { [path]: { [method]: operation } }, '\n');
-  if (edit.tags.has(tag.name)) return;
-  if (edit.tags.size > 0) edit.insert(['tags'], [tag]);
-  else edit.insert([], { tags: [tag] }, '\n');
-  edit.tags.add(tag.name);
-}
-
-type Edit = ReturnType<typeof openEdit>;
-type Place = readonly string[];
-
-/** New lines, the index of the text where they come, and how deep that place is. */
-type Insertion = { readonly at: number; readonly depth: number; lines: string };
-
-/** Collects what is inserted into a text. */
-function openEdit({ text, nodes }: Source) {
-  const { tags = [] } = nodes.toJS({ maxAliasCount: -1 }) as Partial<OpenAPIV3.Document>;
-  const insertions: Insertion[] = [];
-  /** The entries that are inserted, by their place: where more is inserted into them, and in which column. */
-  const inserted = new Map<string, { readonly insertion: Insertion; readonly column: number }>();
-  const findEnd = (place: Place) => {
-    const node = nodes.getIn(place, true);
-    if (!isCollection(node) || node.flow || !node.range || node.has('$ref')) {
-      throw new RefusedError(`the document has no block ${place.join('.')}, to which the operation belongs`);
-    }
-    const [start, end] = node.range;
-    const insertion: Insertion = { at: text.slice(0, end).trimEnd().length, depth: place.length, lines: '' };
-    insertions.push(insertion);
-    return { insertion, column: start - (text.lastIndexOf('\n', start - 1) + 1) };
-  };
-  return {
-    has: (place: Place) => inserted.has(JSON.stringify(place)) || nodes.hasIn(place),
-    tags: new Set(tags.map(({ name }) => name)),
-    /** Inserts an entry at the end of a collection, after a gap. */
-    insert: (place: Place, entry: object, gap = '') => {
-      const { insertion, column } = inserted.get(JSON.stringify(place)) ?? findEnd(place);
-      insertion.lines += `\n${gap}${write(entry)
-        .trimEnd()
-        .replace(/^(?=.)/gm, ' '.repeat(column))}`;
-      for (const name of Object.keys(entry)) {
-        inserted.set(JSON.stringify([...place, name]), { insertion, column: column + INDENT });
-      }
-    },
-    /** The text with all insertions. Their lines end as the others do. */
-    toText: () => {
-      // From the end, so that the indexes of the others stay; what belongs to an inner place comes first.
-      const order = insertions.toReversed().toSorted((a, b) => b.at - a.at || a.depth - b.depth);
-      const eol = text.includes('\r\n') ? '\r\n' : '\n';
-      return order.reduce((edited, { at, lines }) => {
-        const added = `${lines}\n`.replaceAll('\n', eol);
-        return edited.slice(0, at) + added + edited.slice(at).replace(/^\r?\n/, '');
-      }, text);
-    },
-  };
 }
 
 /** Maximum length of an object or a list on one line, as JSON. */
 const WIDTH = 90;
-/** How many columns an entry is to the right of the one that it is in. */
-const INDENT = 2;
 
 /** Writes YAML without what is undefined, in the style of openapi.yaml: objects on one line are padded, and lists are not. */
 function write(value: object): string {
