@@ -193,30 +193,16 @@ export function createContexts(options: ContextOptions): RequestHandler {
   return (req, res: WithContext, next) => {
     const context = new HttpContext(res, options);
     res[CONTEXT] = context;
-    const readBytes = countBytes(req, res);
     if (startSpan && !PROBES.includes(readPath(context))) context.span = startSpan(context);
-    res.on('close', () => {
-      context.close(readBytes());
+    const { socket } = req;
+    const begin = socket.bytesWritten;
+    // Before the server's listener, which serves the next request of the socket.
+    res.prependListener('close', () => {
+      context.close(socket.bytesWritten - begin);
       passOn(context);
     });
     next();
   };
-}
-
-/** Counts the bytes of an answer on its socket, which may still be sending the answers of earlier requests. */
-function countBytes({ socket }: IncomingMessage, res: ServerResponse): () => number {
-  let begin: number | undefined;
-  let end: number | undefined;
-  const onTurn = () => {
-    begin = socket.bytesWritten;
-  };
-  if (res.socket) onTurn();
-  else res.on('socket', onTurn);
-  // Before Node's own listener, which writes the next answer.
-  res.prependListener('finish', () => {
-    end = socket.bytesWritten;
-  });
-  return () => (begin === undefined ? 0 : (end ?? socket.bytesWritten) - begin);
 }
 
 /** Records a fault on its request's log line; on a separate line if the first is written already or has a fault. */

@@ -170,11 +170,6 @@ export type Unread = {
 
 /** The share of the limit that one key may use, so that its slow clients do not block the others. */
 const SHARE_OF_KEY = 1 / 4;
-/**
- * Longer answers are counted from the start: they are compressed on another thread, or the system's buffer does not
- * take them at once.
- */
-const SHORT_ANSWER = 32_768;
 
 /** How long a client may take to read an answer, in milliseconds, in addition to the time for its length. */
 const GRACE_MS = 30_000;
@@ -186,15 +181,11 @@ export function createUnread(limit: number): Unread {
   const byKey = new Map<string, number>();
   let total = 0;
 
-  function count(res: ServerResponse, key: string, bytes: number): void {
+  function add(key: string, bytes: number): void {
     total += bytes;
-    byKey.set(key, (byKey.get(key) ?? 0) + bytes);
-    res.once('close', () => {
-      total -= bytes;
-      const rest = (byKey.get(key) ?? 0) - bytes;
-      if (rest > 0) byKey.set(key, rest);
-      else byKey.delete(key);
-    });
+    const ofKey = (byKey.get(key) ?? 0) + bytes;
+    if (ofKey > 0) byKey.set(key, ofKey);
+    else byKey.delete(key);
   }
 
   function fits(key: string, bytes: number): boolean {
@@ -211,12 +202,8 @@ export function createUnread(limit: number): Unread {
       // The client is gone: nothing will be written, and `close` will not fire again.
       if (res.closed) return true;
       if (!fits(key, bytes)) return false;
-      if (bytes > SHORT_ANSWER) count(res, key, bytes);
-      else {
-        res.once('prefinish', () => {
-          if (hasUnsent(res)) count(res, key, bytes);
-        });
-      }
+      add(key, bytes);
+      res.once('close', () => add(key, -bytes));
       return true;
     },
   };
@@ -225,11 +212,7 @@ export function createUnread(limit: number): Unread {
 /** Destroys the socket of a client that reads an answer too slowly. Call it when the whole answer is written. */
 export function limitReading(res: ServerResponse): void {
   const { socket } = res;
-  if (!socket || !hasUnsent(res)) return;
+  if (!socket?.writableLength) return;
   const timer = setTimeout(() => socket.destroy(), GRACE_MS + socket.writableLength / MIN_BYTES_PER_MS);
   res.once('close', () => clearTimeout(timer));
-}
-
-function hasUnsent({ socket }: ServerResponse): boolean {
-  return socket !== null && socket.writableLength > 0;
 }

@@ -199,7 +199,7 @@ describe('the bytes of an answer', () => {
 
   test('are counted per answer for pipelined requests', async () => {
     const sent = [newId(), newId(), newId(), newId()];
-    const targets = ['/v1/alunos?limit=50', '/v1/nada', '/v1/alunos?limit=10', '/v1/academias?limit=1'];
+    const targets = ['/v1/alunos?limit=50', '/docs/', '/v1/alunos?limit=10', '/v1/academias?limit=1'];
     const connection = await openRaw(gateway.origin);
     connection.socket.write(sent.map((id, n) => request(targets[n] ?? '', id)).join(''));
     await waitFor(() => expect(sent.flatMap((id) => linesOf(id))).toHaveLength(4));
