@@ -4,12 +4,13 @@ import { readdirSync, statSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { toFile, toNewPath, toPath } from './arguments.ts';
+import { readDelimiter, readEncoding, readMapping, toFile, toNewPath, toPath } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles } from './columns.ts';
+import { addOfTenant, type Run } from './command.ts';
 import { type CsvRecord, decode, findDelimiter, readRecords, requireSize, toCsv } from './csv.ts';
-import { USAGE } from './export.ts';
+import { exportData, USAGE } from './export.ts';
 import { inAll, t, translate } from './language.ts';
 import { createWriter, type Line, type Writer, type WriterOptions } from './lines.ts';
 import { findTable, readTables, type Table } from './tables.ts';
@@ -68,13 +69,37 @@ const EXISTING =
 const UNKNOWN =
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
 
-/** Imports a file, or all files of a folder. */
-export async function importData(
-  db: Database,
-  resource: string,
-  path: string,
-  options: ImportOptions,
-): Promise<Output> {
+/** Adds the commands import and export. */
+export function addDataCommands(program: Command, run: Run<Database>): void {
+  const skip = new Option('--skip-existing', 'leave out lines whose record exists');
+  const update = new Option('--update', 'correct the records that exist; an empty value leaves what is there');
+  addOfTenant(
+    program,
+    'import <RESOURCE>',
+    'create a record from each line of a CSV file, or none if a line is bad',
+    'alunos alunos.csv --tenant ID --dry-run',
+    'alunos alunos.csv --tenant ID --encoding windows-1252',
+    "alunos alunos.csv --tenant ID --map 'Fone 2=telefone' --ignore-unknown --update",
+    'all export --tenant ID',
+  )
+    .argument('<FILE>', 'CSV whose first line names the columns; - is standard input; for RESOURCE all, a folder')
+    .option('--dry-run', 'check all lines, and change nothing')
+    .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
+    .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
+    .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is', readMapping)
+    .option('--ignore-unknown', 'leave out the columns of the file that the table lacks')
+    .option('--problems <FILE>', 'if a line is bad, write all lines to a new file, with what is wrong with each')
+    .addOption(skip.conflicts(['update', 'allowDuplicates']))
+    .addOption(update.conflicts('allowDuplicates'))
+    .option('--allow-duplicates', 'create another record where one exists')
+    .action(run(importData));
+  const exported = "write a tenant's data to a folder of CSV files, which can be imported";
+  addOfTenant(program, 'export', exported, 'export --tenant ID')
+    .argument('<FOLDER>', 'where to write them; it is created')
+    .action(run(exportData));
+}
+
+async function importData(db: Database, resource: string, path: string, options: ImportOptions): Promise<Output> {
   const { dryRun, map, problems } = options;
   const ofOne = map ? '--map' : problems && '--problems';
   if (resource === ALL && ofOne) throw new InvalidArgumentError(t`Expected ${ofOne} with one file.`);

@@ -1,8 +1,9 @@
 // The commands for tenants and keys: each calls an SQL function and formats the result.
 
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import type { Database } from '../store/migrations.ts';
-import { NEVER } from './arguments.ts';
+import { NEVER, readDuration, readEnvironment, readName, readPermission, readWhen, WHEN } from './arguments.ts';
+import { add, addOfTenant, type Run, TENANT_FILTER, YES } from './command.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { toErased } from './records.ts';
@@ -41,15 +42,56 @@ type Rotation = { readonly overlap: number; readonly expires?: string };
 const WHOLE_KEY = /^(wms_[a-z]{1,10}_[0-9A-Za-z]{8})[0-9A-Za-z]{30}$/;
 const KEY_HEAD = ['PREFIX', 'NAME', 'PERMISSIONS', 'STATE', 'CREATED', 'EXPIRES', 'LAST USED', 'ID'];
 
-/** Creates a tenant. */
-export async function createTenant(db: Database, name: string): Promise<Output> {
+/** Adds the commands for tenants and keys. */
+export function addKeyCommands(tenant: Command, key: Command, run: Run<Database>): void {
+  add(tenant, 'create', 'create a tenant', "'Academia Aurora'")
+    .argument('<NAME>', 'its name', readName)
+    .action(run(createTenant));
+  add(tenant, 'list', 'list the tenants with their ids', '').action(run(listTenants));
+  add(tenant, 'delete <ID>', 'delete a tenant, its keys and all its data', 'ID')
+    .option(...YES)
+    .action(run(deleteTenant));
+  const all = '--tenant ID --name Site';
+  const some = '--tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d';
+  addOfTenant(key, 'issue', 'issue a key and show it once', all, some)
+    // The verb of `tenant create`.
+    .alias('create')
+    .requiredOption('--name <NAME>', 'what the key is for', readName)
+    .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
+    .addOption(new Option('--expires <WHEN>', WHEN).argParser(readWhen).default(NEVER, 'never'))
+    .option('--environment <WORD>', 'a word at the beginning of the key', readEnvironment, 'live')
+    .action(run(issueKey));
+  add(key, 'list', 'list keys: everything except the key itself', '', '--tenant ID')
+    .option(...TENANT_FILTER)
+    .action(run(listKeys));
+  const overlap = new Option('--overlap <DURATION>', 'how long the old key still works: 24h, 30m, 0s');
+  add(key, 'rotate <KEY>', 'issue a key that replaces another; both work for a while', 'wms_live_4fG7kQz1 --overlap 1h')
+    .addOption(overlap.argParser(readDuration).default(readDuration('24h'), '24h'))
+    .option('--expires <WHEN>', t`${translate(WHEN)}; by default like the old key`, readWhen)
+    .action(run(rotateKey));
+  add(key, 'revoke <KEY>', 'end a key, now and for good', 'wms_live_4fG7kQz1')
+    .option(...YES)
+    .action(run(revokeKey));
+  const permission = new Option('--permission <FUNCTION...>', 'a function that it may call, and no others');
+  add(key, 'permit <KEY>', 'set the functions that a key may call', 'wms_live_4fG7kQz1 --permission listar_alunos')
+    // An argument behind the functions would be one of them.
+    .usage('<KEY> [options]')
+    .addOption(permission.argParser(readPermission).conflicts('all'))
+    .option('--all', 'it may call all functions')
+    .hook('preAction', (command) => {
+      const { permission, all } = command.opts();
+      if (!permission && !all) throw new InvalidArgumentError('Expected --permission FUNCTION or --all.');
+    })
+    .action(run(permitKey));
+}
+
+async function createTenant(db: Database, name: string): Promise<Output> {
   const { id } = await queryRow<Tenant>(db, 'select private.create_tenant($1) as id', [name]);
   const next = t`Its first key: npm run admin -- key issue --tenant ${id} --name NAME`;
   return { json: { id, name }, text: `${t`Tenant ${id} was created.`}\n${next}` };
 }
 
-/** Lists all tenants, oldest first. */
-export async function listTenants(db: Database): Promise<Output> {
+async function listTenants(db: Database): Promise<Output> {
   const tenants = await queryTimes<Tenant>(db, 'select * from private.list_tenants()');
   if (tenants.length === 0)
     return { json: [], text: translate('There are no tenants yet: npm run admin -- tenant create NAME') };
@@ -60,16 +102,14 @@ export async function listTenants(db: Database): Promise<Output> {
   };
 }
 
-/** Deletes a tenant and all its data. */
-export async function deleteTenant(db: Database, id: string, confirmed: Confirmed): Promise<Output> {
+async function deleteTenant(db: Database, id: string, confirmed: Confirmed): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   const { name } = await queryRow<Tenant>(db, 'select name from private.tenants where id = $1', [id]);
   await confirm(t`Deletes the tenant ${name}, its keys and all its data.`, name, confirmed);
   return toErased(t`Tenant ${id} was deleted`, await queryRows(db, 'select * from private.delete_tenant($1)', [id]));
 }
 
-/** Issues a key, which the output shows once. */
-export async function issueKey(db: Database, request: KeyRequest): Promise<Output> {
+async function issueKey(db: Database, request: KeyRequest): Promise<Output> {
   const { tenant, name, permission = null, expires, environment } = request;
   const sql = 'select * from private.issue_key($1, $2, $3::text[], $4::timestamptz, $5)';
   const values = [tenant, name, permission, expires === NEVER ? null : expires, environment];
@@ -77,8 +117,7 @@ export async function issueKey(db: Database, request: KeyRequest): Promise<Outpu
   return { json: issued, text: describeIssued(issued) };
 }
 
-/** Lists the keys of one tenant, or of all. */
-export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Promise<Output> {
+async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Promise<Output> {
   const keys = await queryTimes<Key>(db, 'select * from private.list_keys($1)', [tenant ?? null]);
   const none = t`There are no keys yet: npm run admin -- key issue --tenant ${tenant ?? 'ID'} --name NAME`;
   if (keys.length === 0) return { json: [], text: none };
@@ -94,8 +133,7 @@ export async function listKeys(db: Database, { tenant }: Partial<OfTenant>): Pro
   return { json: keys, text: toTable([...(tenant ? [] : ['TENANT']), ...KEY_HEAD].map(translate), cells) };
 }
 
-/** Issues a key that replaces another; the old one works until the end of the overlap. */
-export async function rotateKey(db: Database, name: string, { overlap, expires }: Rotation): Promise<Output> {
+async function rotateKey(db: Database, name: string, { overlap, expires }: Rotation): Promise<Output> {
   const { id } = await findKey(db, name);
   const sql = 'select * from private.rotate_key($1, $2::interval, $3::timestamptz)';
   const values = [id, `${overlap} milliseconds`, expires ?? null];
@@ -111,8 +149,7 @@ export async function rotateKey(db: Database, name: string, { overlap, expires }
   };
 }
 
-/** Revokes a key. */
-export async function revokeKey(db: Database, name: string, confirmed: Confirmed): Promise<Output> {
+async function revokeKey(db: Database, name: string, confirmed: Confirmed): Promise<Output> {
   const key = await findKey(db, name);
   const question = t`Revokes the key ${key.name} (${labelOf(key)}) of ${key.tenant}.`;
   if (key.state !== 'revoked') await confirm(question, key.name, confirmed);
@@ -123,8 +160,7 @@ export async function revokeKey(db: Database, name: string, confirmed: Confirmed
   };
 }
 
-/** Sets the functions that a key may call. */
-export async function permitKey(db: Database, name: string, { permission = null }: Permissions): Promise<Output> {
+async function permitKey(db: Database, name: string, { permission = null }: Permissions): Promise<Output> {
   const key = await findKey(db, name);
   await db.query('select private.set_key_permissions($1, $2::text[])', [key.id, permission]);
   return {

@@ -1,10 +1,11 @@
 // The commands for single records of any table with a tenant's data, and for all data about a student.
 
-import { InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError } from 'commander';
 import pg from 'pg';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { UUID } from './arguments.ts';
+import { readInteger, readName, readSetting, UUID } from './arguments.ts';
 import { type Header, readTitles, withPlainBlanks } from './columns.ts';
+import { addOfTenant, type Run, YES } from './command.ts';
 import { queryRow, queryRows } from './database.ts';
 import { t, translate } from './language.ts';
 import { createWriter, type Line } from './lines.ts';
@@ -56,8 +57,35 @@ const KEEP =
 
 const TAKEN = 'Nothing was changed. With --allow-duplicates several records may have it.';
 
-/** Lists the records with a text in any text column, ignoring case and accents. */
-export async function findRecords(
+/** Adds the commands for records and students. */
+export function addRecordCommands(program: Command, run: Run<Database>): void {
+  const student = program.command('student').description('show and erase what the store has of one student');
+  const ana = 'ana@minha.example --tenant ID';
+  addOfTenant(student, 'data <STUDENT>', 'print all data about a student as JSON', ana).action(run(showStudent));
+  addOfTenant(student, 'erase <STUDENT>', 'delete all data about a student', ana)
+    .option(...YES)
+    .action(run(eraseStudent));
+  const find = 'list the records that have a text, such as a part of a name';
+  addOfTenant(program, 'find <RESOURCE>', find, 'alunos prado --tenant ID')
+    .argument('<TEXT>', 'ignoring capitals and accents; or an id', readName)
+    .option('--limit <NUMBER>', 'list no more', readInteger(1, 999_999), 20)
+    .action(run(findRecords));
+  const addOne = (name: string, description: string, example: string) =>
+    addOfTenant(program, `${name} <RESOURCE> <RECORD>`, description, example);
+  const ofStudent = 'alunos ana@minha.example --tenant ID';
+  addOne('show', 'show a record', ofStudent).action(run(showRecord));
+  const history = 'show who changed a record, and when; name a deleted one by its id';
+  addOne('history', history, ofStudent).action(run(showHistory));
+  const correct = 'correct a record, and show what has changed';
+  addOne('update', correct, "alunos ana@minha.example --tenant ID --set 'telefone=11 98888-0001' academia=Centro sexo=")
+    .requiredOption('--set <COLUMN=VALUE...>', 'as in a file to import; without a value it is cleared', readSetting)
+    .option('--allow-duplicates', 'take an e-mail or a name that another record has')
+    .action(run(updateRecord));
+  const deactivate = 'set ativo to false; update sets it to true again';
+  addOne('deactivate', deactivate, 'personais bia@minha.example --tenant ID').action(run(deactivateRecord));
+}
+
+async function findRecords(
   db: Database,
   resource: string,
   text: string,
@@ -81,7 +109,7 @@ export async function findRecords(
 }
 
 /** Shows a record, with the names of the records that it refers to. */
-export async function showRecord(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
+async function showRecord(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
   const { table, row } = await openRecord(db, tenant, resource, name);
   const cells: [string, string][] = [];
   for (const column of table.columns) {
@@ -92,8 +120,7 @@ export async function showRecord(db: Database, resource: string, name: string, {
   return { json: row, text: toTable([], cells) };
 }
 
-/** Changes columns of a record, named as in a file to import; an empty value clears one. */
-export async function updateRecord(db: Database, resource: string, name: string, { set, ...options }: UpdateOptions) {
+async function updateRecord(db: Database, resource: string, name: string, { set, ...options }: UpdateOptions) {
   const { table, row: before } = await openRecord(db, options.tenant, resource, name);
   const id = String(before.id);
   const writer = createWriter(db, table, readSettings(table, [...set.keys()]), { ...options, clears: true });
@@ -117,21 +144,14 @@ export async function updateRecord(db: Database, resource: string, name: string,
   };
 }
 
-/** Sets `ativo` to false. */
-export async function deactivateRecord(
-  db: Database,
-  resource: string,
-  name: string,
-  options: Omit<UpdateOptions, 'set'>,
-) {
+async function deactivateRecord(db: Database, resource: string, name: string, options: Omit<UpdateOptions, 'set'>) {
   const table = await openTable(db, resource);
   if (!hasColumn(table, 'ativo'))
     throw new CommandError(t`${table.name} has no column ativo, which deactivate sets to false`);
   return updateRecord(db, resource, name, { ...options, set: new Map([['ativo', 'false']]) });
 }
 
-/** Shows who changed a record and when. A deleted record is found by its id. */
-export async function showHistory(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
+async function showHistory(db: Database, resource: string, name: string, { tenant }: OfTenant): Promise<Output> {
   const table = await openTable(db, resource);
   const id = UUID.test(name) ? name.toLowerCase() : String((await findRecord(db, table, tenant, name)).id);
   const changes = await queryRows<Change>(db, HISTORY, [tenant, table.name, id]);
@@ -140,16 +160,14 @@ export async function showHistory(db: Database, resource: string, name: string, 
   return { json: changes, text: toTable(['WHEN', 'CHANGE', 'KEY', 'REQUEST'].map(translate), cells) };
 }
 
-/** Shows all data about a student as JSON. */
-export async function showStudent(db: Database, name: string, { tenant }: OfTenant): Promise<Output> {
+async function showStudent(db: Database, name: string, { tenant }: OfTenant): Promise<Output> {
   const { row } = await openRecord(db, tenant, 'alunos', name);
   const sql = 'select private.student_data($1, $2) as data';
   const { data } = await queryRow<{ data: unknown }>(db, sql, [tenant, row.id]);
   return { json: data, text: JSON.stringify(data, null, 2) };
 }
 
-/** Deletes all data about a student. */
-export async function eraseStudent(db: Database, name: string, { tenant, yes }: OfTenant & Confirmed): Promise<Output> {
+async function eraseStudent(db: Database, name: string, { tenant, yes }: OfTenant & Confirmed): Promise<Output> {
   const { table, row } = await openRecord(db, tenant, 'alunos', name);
   const student = nameOf(table, row);
   await confirm(t`Erases the student ${student} and everything that refers to it.`, student, { yes });

@@ -1,7 +1,10 @@
 // The commands for the usage and the limits of keys.
 
+import { type Command, Option } from 'commander';
 import { createCalendar, type KeyLimits } from '../limits/account.ts';
 import type { Database } from '../store/migrations.ts';
+import { readInteger } from './arguments.ts';
+import { add, type Run, TENANT_FILTER } from './command.ts';
 import { toCsv } from './csv.ts';
 import { queryRow, queryRows } from './database.ts';
 import { findKey, labelOf } from './keys.ts';
@@ -30,24 +33,49 @@ type LimitRequest = Readonly<
 const CLASSES = ['2xx', '4xx', '429', '5xx'];
 /** The longest bar, in characters. */
 const WIDTH = 50;
+const readCalls = readInteger(1, 999_999_999_999);
 
-/** Shows the calls of a key, of a tenant's keys, or of all keys. */
-export async function showKeyUsage(db: Database, name: string | undefined, request: UsageRequest): Promise<Output> {
+/** Adds the commands for usage and limits. */
+export function addUsageCommands(tenant: Command, key: Command, run: Run<Database>): void {
+  const addUsage = (parent: Command, usage: string, description: string, ...examples: string[]) =>
+    add(parent, usage, description, ...examples)
+      .option('--days <NUMBER>', 'how many days, today included', readInteger(1, 9_999), 30)
+      .addOption(new Option('--csv', 'print CSV, with a line for each day').conflicts('json'));
+  addUsage(tenant, 'usage [ID]', 'show the calls of tenants', 'ID --days 90 --csv', '').action(run(showTenantUsage));
+  const ofKeys = 'show the calls of keys; a key counts together with those that it replaced';
+  addUsage(key, 'usage [KEY]', ofKeys, 'wms_live_4fG7kQz1 --days 7', '--tenant ID --csv')
+    .option(...TENANT_FILTER)
+    .action(run(showKeyUsage));
+  const limits = ['perMinute', 'burst', 'perDay', 'perMonth'];
+  const addLimit = (parent: Command, usage: string, description: string, ...examples: string[]) =>
+    add(parent, usage, description, ...examples)
+      .option('--per-minute <NUMBER>', 'calls per minute', readCalls)
+      .option('--burst <NUMBER>', 'how many of them may come at once; all by default', readCalls)
+      .option('--per-day <NUMBER>', 'calls per day', readCalls)
+      .option('--per-month <NUMBER>', 'calls per month', readCalls)
+      .addOption(new Option('--none', 'no limit').conflicts(limits));
+  const ofOthers = 'set or show the limits of each key that has none of its own';
+  addLimit(tenant, 'limit <ID>', ofOthers, 'ID --per-minute 600', 'ID --none').action(run(limitTenant));
+  const ofKey = 'set or show the limits of a key; those that are left out are lifted';
+  addLimit(key, 'limit <KEY>', ofKey, 'wms_live_4fG7kQz1 --per-minute 600 --burst 100 --per-day 100000')
+    .addOption(new Option('--default', 'the limits of its tenant').conflicts([...limits, 'none']))
+    .action(run(limitKey));
+}
+
+async function showKeyUsage(db: Database, name: string | undefined, request: UsageRequest): Promise<Output> {
   const key = name === undefined ? undefined : await findKey(db, name);
   const columns = ['day', 'key_id', 'prefix', 'name', 'tenant_id', 'tenant', 'operation', 'class'] as const;
   const toLabels = (row: UsageRow) => [row.name, row.prefix ?? row.key_id, row.operation];
   return showUsage(db, [request.tenant, key?.id], columns, request, ['KEY', 'PREFIX', 'OPERATION'], toLabels);
 }
 
-/** Shows the calls of one tenant or all. */
-export async function showTenantUsage(db: Database, id: string | undefined, request: UsageRequest): Promise<Output> {
+async function showTenantUsage(db: Database, id: string | undefined, request: UsageRequest): Promise<Output> {
   if (id) await db.query('select private.require_tenant($1)', [id]);
   const columns = ['day', 'tenant_id', 'tenant', 'class'] as const;
   return showUsage(db, [id], columns, request, ['TENANT', 'ID'], (row) => [row.tenant, row.tenant_id]);
 }
 
-/** Sets the limits of a key, or shows them if none is given. */
-export async function limitKey(db: Database, name: string, request: LimitRequest): Promise<Output> {
+async function limitKey(db: Database, name: string, request: LimitRequest): Promise<Output> {
   const key = await findKey(db, name);
   await setLimits(db, 'private.set_key_limits', key.id, request);
   const sql = `select o.limits as own, t.limits as tenant
@@ -66,8 +94,7 @@ export async function limitKey(db: Database, name: string, request: LimitRequest
   };
 }
 
-/** Sets the limits of a tenant's keys that have none of their own, or shows them. */
-export async function limitTenant(db: Database, id: string, request: LimitRequest): Promise<Output> {
+async function limitTenant(db: Database, id: string, request: LimitRequest): Promise<Output> {
   await db.query('select private.require_tenant($1)', [id]);
   await setLimits(db, 'private.set_tenant_limits', id, request);
   const sql = `select coalesce(limits, '{}') as limits from private.tenants where id = $1`;
