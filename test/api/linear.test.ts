@@ -46,8 +46,14 @@ let url: string;
 beforeAll(async () => {
   const file = join(folder, 'openapi.json');
   const own = PARAMETER_PATHS.map((path, index) => [path, { get: toOperation(path, index) }]);
-  const paths = { ...document.paths, ...Object.fromEntries(own), '/formats': { post: toFormats() } };
-  writeFileSync(file, JSON.stringify({ ...document, paths }));
+  const paths = {
+    ...document.paths,
+    ...Object.fromEntries(own),
+    '/formats': { post: toFormats() },
+    '/parts': { post: PARTS },
+  };
+  const components = { ...document.components, schemas: { ...document.components?.schemas, ...PARTS_SCHEMAS } };
+  writeFileSync(file, JSON.stringify({ ...document, paths, components }));
   const port = await findPort();
   url = `http://127.0.0.1:${port}`;
   gateway = fork('test/api/linear/gateway.ts', [file], {
@@ -78,6 +84,24 @@ function toOperation(path: string, index: number): object {
   };
 }
 
+const refer = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+const PARTS_SCHEMAS = {
+  Parts: { type: 'array', items: refer('Part') },
+  Part: {
+    type: 'object',
+    required: ['c'],
+    properties: { a: refer('Piece'), b: refer('Piece'), next: refer('Part'), parts: refer('Parts') },
+  },
+  Piece: { type: 'object', required: ['c'], properties: { c: { type: 'string' } } },
+};
+/** An operation whose body has schemas that refer to others, and to themselves. */
+const PARTS = {
+  operationId: 'parts',
+  'x-rpc': 'parts',
+  ...jsonBody(refer('Parts')),
+  responses: { 204: { description: 'Read' } },
+};
+
 /** An operation whose body is a text that has to be of every format, and of a pattern that backtracks. */
 function toFormats(): object {
   const cubic = { pattern: '^\\S+@\\S+\\.\\S+$', maxLength: 40 };
@@ -95,6 +119,7 @@ const get = (target: string, headers?: object) => request('GET', target, headers
 const post = (body: string, headers: object = {}) =>
   request('POST', '/v1/alunos', { 'Content-Length': body.length, ...headers }, body);
 const postText = (body: string) => request('POST', '/v1/formats', { 'Content-Length': body.length }, body);
+const postParts = (body: string) => request('POST', '/v1/parts', { 'Content-Length': body.length }, body);
 const postMessage = (body: string) =>
   request('POST', '/mcp', { 'Content-Length': body.length, ...MESSAGE_HEADERS }, body);
 /** A call of the tool that creates a student. */
@@ -189,6 +214,8 @@ const bodies: readonly Row[] = [
   ['nested objects', 422, (size) => post(`{"a":${fill((size * 5) / 6, '{"a":')}0${fill(size / 6, '}')}}`)],
   ['an array', 422, (size) => post(`{"a":[${fill(size, '0,')}0]}`)],
   ['an array of objects', 422, (size) => post(`{"a":[${fill(size, '{},')}0]}`)],
+  ['parts that are wrong', 422, (size) => postParts(`[${fill(size, '{"a":{}},')}{}]`)],
+  ['parts of parts that are wrong', 422, (size) => postParts(`[{"parts":[${fill(size, '{},')}{}]}]`)],
   ['a string', 422, (size) => post(`{"p_nome":"${fill(size, 'a')}"}`)],
   ['escapes in a string', 422, (size) => post(`{"p_nome":"${fill(size, '\\n')}"}`)],
   ['a blank string', 422, (size) => post(`{"p_nome":"${fill(size, ' ')}"}`)],
