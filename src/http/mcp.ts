@@ -239,16 +239,17 @@ function isObject(schema: Schema = {}): boolean {
 function toJsonSchema(schema: unknown, all: readonly Operation[], around: readonly unknown[] = []): unknown {
   if (typeof schema !== 'object' || schema === null) return schema;
   if (around.includes(schema)) return {};
-  const inner = [...around, schema];
   const { properties, oneOf, ...others } = schema as Schema;
   const shown = Object.entries(properties ?? {}).filter(([, part]) => !isHidden(part));
   const own = {
     ...others,
     ...(properties && { properties: Object.fromEntries(shown) }),
-    // Beside a schema of any value no other one would ever be the only one.
-    ...(oneOf && !oneOf.some((part) => inner.includes(part)) && { oneOf }),
+    // A schema within itself allows any value here, beside which no other one of a choice would be the only one.
+    ...(oneOf && (others.anyOf ? { allOf: [...(others.allOf ?? []), { anyOf: oneOf }] } : { anyOf: oneOf })),
   };
-  const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) => toJsonSchema(part, all, inner));
+  const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) =>
+    toJsonSchema(part, all, [...around, schema]),
+  );
   const kept = Object.entries(converted).filter(([name]) => !/^(x-.*|discriminator|xml|externalDocs)$/.test(name));
   const { type, description, ...rest } = Object.fromEntries(kept);
   return {
