@@ -1,4 +1,4 @@
-// The import of a tenant's data from CSV: every line becomes a row, or no line does.
+// The commands that import and export a tenant's data as CSV. Every line of a file becomes a row, or no line does.
 
 import { readdirSync, statSync } from 'node:fs';
 import { readFile, rm, writeFile } from 'node:fs/promises';

@@ -84,7 +84,16 @@ const ownPaths = Object.entries(OWN).map(
 const nodes = { nome: TEXT, filho: TREE, id: READ_ONLY, senha: { ...TEXT, writeOnly: true } };
 const schemas: Record<string, object> = {
   Arvore: { ...FIELDS, properties: { ...nodes, 'x-nota': { ...COUNT_OR_NULL, 'x-note': 1 } } },
-  Grupo: { ...FIELDS, properties: { itens: { type: 'array', items: { oneOf: [GROUP, TEXT] } } } },
+  Grupo: {
+    ...FIELDS,
+    properties: {
+      itens: { type: 'array', items: { oneOf: [GROUP, TEXT] } },
+      par: {
+        ...{ type: 'object', anyOf: [{ required: ['um'] }, { maxProperties: 0 }] },
+        oneOf: [GROUP, TEXT].map((um) => ({ properties: { um } })),
+      },
+    },
+  },
 };
 const components = { ...document.components, schemas: { ...document.components?.schemas, ...schemas } };
 const ownDocument = { ...document, components, paths: Object.assign({}, ...ownPaths) } as OpenAPIV3.Document;
@@ -257,11 +266,14 @@ describe('the tools', () => {
 
   test('give a value that is within itself as one of several', async () => {
     const source = { ...documentOf({ operationId: 'um', ...answering(GROUP) }, '/um', 'get'), components };
-    const groups = createStubStore(() => ({ json: '{"itens":["a",{"itens":["b",{"itens":[]}]}]}', count: 1 }));
+    const groups = createStubStore(() => ({
+      json: '{"itens":["a",{"itens":["b",{"itens":[]}]}],"par":{"um":"c"}}',
+      count: 1,
+    }));
     const client = await connect(AURORA, await open({ store: groups, document: source }));
     await client.listTools();
     const { structuredContent } = await client.callTool({ name: 'um' });
-    expect(structuredContent).toEqual({ itens: ['a', { itens: ['b', { itens: [] }] }] });
+    expect(structuredContent).toEqual({ itens: ['a', { itens: ['b', { itens: [] }] }], par: { um: 'c' } });
   });
 
   test.each([
