@@ -335,8 +335,9 @@ function mergeOnly(schema: Source, own: Schema, parts: readonly Schema[], isChoi
   if (!only || others.length > 0) return false;
   // Beside its type, `nullable` lets null pass no keyword.
   if (hasNull && (!isChoice || only.type === undefined || APPLIED.some((name) => name in only))) return false;
-  const isSame = ([name, value]: [string, unknown]) => !hasNull && only[name as 'type'] === value;
-  if (!Object.entries(own).every((entry) => isAnnotation(entry[0]) || isSame(entry))) return false;
+  const isSame = ([name, value]: [string, unknown]) =>
+    isAnnotation(name) || (!hasNull && only[name as 'type'] === value);
+  if (!Object.entries(own).every(isSame)) return false;
   const values = only.enum ? { enum: [...new Set([...only.enum, null])] } : {};
   replace(schema, { ...only, ...own, ...(hasNull ? { nullable: true, ...values } : {}) });
   return true;
