@@ -94,7 +94,7 @@ async function checkOpened(store: Store, parts: Parts): Promise<void> {
 
 /** Looks for the demo data in the store that the start would serve. */
 async function checkDemo(store: Store, { config, document, tell }: Parts): Promise<void> {
-  const found = await findDemo(document, store);
+  const found = await findDemo(document, store, config.deadlineMs);
   if (!found) return;
   if ('failure' in found) tell({ name: 'Demo data', text: describeFault(found.failure), isBad: true });
   else if (config.demoKeys) tell({ name: 'Demo data', text: 'in this store, with keys that everybody knows' });

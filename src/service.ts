@@ -155,7 +155,7 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   let demo: Demo | undefined;
   /** Looks for the demo data, and returns the fault of a store that does not answer. Others must not reach keys that everybody knows. */
   const lookForDemo = async (): Promise<Fault | undefined> => {
-    const found = await findDemo(document, store);
+    const found = await findDemo(document, store, config.deadlineMs);
     if (found && 'failure' in found) return found.failure;
     if (found && isFirst && !config.demoKeys) throw new DemoError(config.host);
     demo = found;

@@ -27,9 +27,6 @@ export async function refuseNewDemo({ store, demoKeys, host }: Config): Promise<
   if (await isNewStore(store)) throw new DemoError(host);
 }
 
-/** Timeout of the call that looks for the demo data, in milliseconds. */
-const CALL_MS = 5_000;
-
 /**
  * Calls the functions of the document's reads until one accepts its key. Does not try a refused key again. Calls the store
  * directly, because a logged request that nobody sent would be confusing. Returns the fault of a store that does not answer.
@@ -37,11 +34,12 @@ const CALL_MS = 5_000;
 export async function findDemo(
   document: CompiledDocument,
   store: Store,
+  deadlineMs: number,
 ): Promise<Demo | { readonly failure: Fault } | undefined> {
   const refused = new Set<string>();
   for await (const { call, ...demo } of listReads(document)) {
     if (refused.has(demo.key)) continue;
-    const result = await store.call(call, AbortSignal.timeout(CALL_MS));
+    const result = await store.call(call, AbortSignal.timeout(deadlineMs));
     if (!('failure' in result)) return demo;
     const { failure } = result;
     if (failure.kind === 'storeUnavailable' || failure.kind === 'storeTimeout') return { failure };

@@ -15,10 +15,10 @@ import { readConfig } from '../../src/config.ts';
 import { toPaths } from '../../src/store/embedded/folder.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { withBody } from '../helpers/function-body.ts';
+import { whileFunctionHeld } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
-import { asAdmin, childrenOf, findPort, loginUrl } from '../helpers/servers.ts';
+import { childrenOf, findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -85,15 +85,8 @@ const areSeen = (origin: string) =>
   });
 
 /** Holds up the function of a list until `work` lets go of it, or ends. */
-function whileHeld(work: (letGo: () => Promise<unknown>) => Promise<void>): Promise<void> {
-  const body = 'perform pg_advisory_xact_lock_shared(1)';
-  return withBody(database.adminUrl, 'listar_academias', body, () =>
-    asAdmin(database.adminUrl, async (admin) => {
-      await admin.query('select pg_advisory_lock(1)');
-      await work(() => admin.query('select pg_advisory_unlock(1)'));
-    }),
-  );
-}
+const whileHeld = (work: (letGo: () => Promise<unknown>) => Promise<void>) =>
+  whileFunctionHeld(database.adminUrl, 'listar_academias', work);
 
 /** Renames a function, so that the document and the database disagree or agree again. */
 const rename = (from: string, to: string) => database.query(`alter function public.${from} rename to ${to}`);

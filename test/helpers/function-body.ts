@@ -17,3 +17,17 @@ export async function withBody(adminUrl: string, name: string, body: string, wor
     }
   });
 }
+
+/** Holds up the calls of a function until `work` lets go of them, or ends. */
+export function whileFunctionHeld(
+  adminUrl: string,
+  name: string,
+  work: (letGo: () => Promise<unknown>) => Promise<void>,
+): Promise<void> {
+  return withBody(adminUrl, name, 'perform pg_advisory_xact_lock_shared(1)', () =>
+    asAdmin(adminUrl, async (admin) => {
+      await admin.query('select pg_advisory_lock(1)');
+      await work(() => admin.query('select pg_advisory_unlock(1)'));
+    }),
+  );
+}

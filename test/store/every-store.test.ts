@@ -67,7 +67,7 @@ test('is known to have the demo data by a read that needs no input and has no ex
     const scheme = { type: 'apiKey', in: 'header', name: 'X-Api-Key', 'x-example': key };
     const document = documentOf({ 'x-rpc': 'listar_treinos', parameters, responses }, '/linhas', 'get');
     const components = { ...document.components, securitySchemes: { apiKey: scheme } };
-    return compile({ ...document, components } as never).then((compiled) => findDemo(compiled, store));
+    return compile({ ...document, components } as never).then((compiled) => findDemo(compiled, store, 5_000));
   };
   expect(await find(KEYS.aurora)).toMatchObject({
     key: KEYS.aurora,

@@ -6,7 +6,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
-import { withBody } from '../helpers/function-body.ts';
+import { whileFunctionHeld, withBody } from '../helpers/function-body.ts';
 import {
   hasPostgrest,
   loginUrl,
@@ -66,8 +66,13 @@ afterAll(async () => {
 });
 
 /** The rows, the text of a refusal, or the kind of another failure. */
-async function ask(kind: string, requestId: string, call = LIST, ms = 20_000): Promise<string | undefined> {
-  const result = await stores.get(kind)?.call(call, AbortSignal.timeout(ms), { requestId });
+async function ask(
+  kind: string,
+  requestId: string,
+  call = LIST,
+  signal = AbortSignal.timeout(20_000),
+): Promise<string | undefined> {
+  const result = await stores.get(kind)?.call(call, signal, { requestId });
   if (!result || !('failure' in result)) return result?.json;
   return result.failure.kind === 'refusedKey' ? result.failure.text : result.failure.kind;
 }
@@ -83,18 +88,15 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
     return (await admin(sql, [login])).map(({ name }) => name);
   };
   const idle = async () => expect(await names()).toEqual(['wellness-gateway']);
-
-  /** Waits until the database names a connection after the request, and then for the request. */
-  async function watch(id: string, ms?: number) {
-    const answer = ask(kind, id, LIST, ms);
-    await waitFor(async () => expect(await names()).toContain(`wellness-gateway ${id}`));
-    return answer;
-  }
+  const isNamed = (id: string) => waitFor(async () => expect(await names()).toContain(`wellness-gateway ${id}`));
 
   test('the database shows it while the function runs, and in what it logs of it, and not longer', async () => {
     const id = `slow-${login}`;
-    await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(5)', async () => {
-      expect(await watch(id)).toBe('[]');
+    await whileFunctionHeld(server.adminUrl, 'listar_academias', async (letGo) => {
+      const answer = ask(kind, id);
+      await isNamed(id);
+      await letGo();
+      expect(await answer).toBe('[]');
     });
     await idle();
     await waitFor(() => {
@@ -110,7 +112,11 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
     });
     await idle();
     await withBody(server.adminUrl, 'listar_academias', 'perform pg_sleep(30)', async () => {
-      expect(await watch(late, 5_000)).toBe('storeTimeout');
+      const deadline = new AbortController();
+      const answer = ask(kind, late, LIST, deadline.signal);
+      await isNamed(late);
+      deadline.abort();
+      expect(await answer).toBe('storeTimeout');
     });
     await waitFor(idle);
     for (const id of [error, late])
