@@ -2,7 +2,7 @@
 
 import cluster from 'node:cluster';
 import { isatty } from 'node:tty';
-import { type Config, readConfig } from './config.ts';
+import { type Config, readConfig, VARIABLES } from './config.ts';
 import { OperatorError } from './errors.ts';
 
 /** The arguments of npm run dev and npm start. */
@@ -61,6 +61,8 @@ async function runAlone(config: Config, handlers: SignalHandlers): Promise<void>
 }
 
 async function runPrimary(config: Config, handlers: SignalHandlers): Promise<void> {
+  // Workers read .env too, which may have other variables by then: the primary process keeps those that it began with.
+  for (const name of Object.keys(VARIABLES)) process.env[name] ??= '';
   const { Primary } = await import('./cluster/primary.ts');
   const primary = new Primary(config);
   listenToHangup(() => void primary.replaceWorkers());

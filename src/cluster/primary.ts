@@ -1,14 +1,15 @@
 // The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no worker can
-// delay the metrics, and nothing else. It loads what it may not need only when it needs it, to save memory.
+// delay the metrics, and nothing else. It loads all of its code at the start: later other code may be on the disk.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Config, FILES } from '../config.ts';
-import type { ReadinessReport } from '../http/health.ts';
+import { refuseNewDemo } from '../http/demo.ts';
+import { type ReadinessReport, serveHealth, serveMetrics } from '../http/health.ts';
 import { checkPorts, close, type GatewayServer, openOperationalServer, toOrigin } from '../http/server.ts';
 import { createBuckets } from '../limits/buckets.ts';
-import type { EmbeddedServer } from '../store/open.ts';
+import { type EmbeddedServer, openServer } from '../store/open.ts';
 import { type Log, openLog } from '../telemetry/log.ts';
-import type { Metrics } from '../telemetry/metrics.ts';
+import { createGroupMetrics } from '../telemetry/metrics.ts';
 import { type End, WorkerProcess } from './process.ts';
 import type { ToPrimary } from './protocol.ts';
 
@@ -42,7 +43,7 @@ export class Primary {
   readonly #live = new Set<WorkerProcess>();
   readonly #lastEnded = Promise.withResolvers<void>();
   readonly #takeToken = createBuckets();
-  #metrics: Promise<Pick<Metrics, 'contentType' | 'read'>> | undefined;
+  readonly #metrics = createGroupMetrics(() => this.#askEach('readFigures', FIGURES_MS));
   /** The server of an embedded store. */
   #database: EmbeddedServer | undefined;
   /** `starting` until all workers serve for the first time. */
@@ -61,10 +62,6 @@ export class Primary {
   async open(): Promise<void> {
     await checkPorts(this.#config);
     if (this.#config.store.kind !== 'embedded') return;
-    const [{ refuseNewDemo }, { openServer }] = await Promise.all([
-      import('../http/demo.ts'),
-      import('../store/open.ts'),
-    ]);
     await refuseNewDemo(this.#config);
     this.#database = await openServer(this.#config, FILES, this.#log);
   }
@@ -158,7 +155,7 @@ export class Primary {
 
   #answer(message: ToPrimary): unknown {
     if (message.kind === 'take') return this.#takeToken(...message.args);
-    if (message.kind === 'readMetrics') return this.#openMetrics().then(({ read }) => read());
+    if (message.kind === 'readMetrics') return this.#metrics.read();
     this.#exitCode = 1;
     return this.stop();
   }
@@ -199,17 +196,9 @@ export class Primary {
 
   async #openOperational(): Promise<GatewayServer | undefined> {
     if (this.#config.metricsPort === undefined) return undefined;
-    const { serveHealth, serveMetrics } = await import('../http/health.ts');
     const health = serveHealth({ read: () => this.#readReadiness() });
-    const metrics = serveMetrics(await this.#openMetrics());
+    const metrics = serveMetrics(this.#metrics);
     return openOperationalServer(this.#config, { ...health, ...metrics }, this.#log);
-  }
-
-  #openMetrics(): Promise<Pick<Metrics, 'contentType' | 'read'>> {
-    this.#metrics ??= import('../telemetry/metrics.ts').then(({ createGroupMetrics }) =>
-      createGroupMetrics(() => this.#askEach('readFigures', FIGURES_MS)),
-    );
-    return this.#metrics;
   }
 
   /** The report of the first worker that answers. */

@@ -43,7 +43,6 @@ export class WorkerProcess {
   constructor(number: number, { workers, deadlineMs }: Config, { env, answer, onHung }: Options) {
     cluster.setupPrimary({ args: [toArgument({ number, of: workers })] });
     const worker = cluster.fork(env);
-    returnUnaccepted(worker);
     const served = Promise.withResolvers<boolean>();
     const ended = Promise.withResolvers<End>();
     this.name = `Worker ${number} (process ${worker.process.pid})`;
@@ -62,6 +61,7 @@ export class WorkerProcess {
     worker.on('error', ({ message }) => {
       if (worker.process.pid === undefined) ended.resolve({ code: null, reason: message });
     });
+    returnUnaccepted(worker);
     void this.ended.then(() => served.resolve(false));
     void this.#watch();
   }
@@ -120,6 +120,8 @@ type Listening = Worker & { readonly state?: string };
  */
 function returnUnaccepted(worker: Worker): void {
   const { process } = worker;
+  // One that could not be spawned has no channel.
+  if (!process.connected) return;
   const send = process.send.bind(process) as (message: Handover, ...rest: unknown[]) => boolean;
   // A worker gets the next connection when it has accepted the one before.
   let last: Handover | undefined;

@@ -1,7 +1,7 @@
 import { spawnSync } from 'node:child_process';
 import cluster, { type Worker } from 'node:cluster';
 import { EventEmitter, once } from 'node:events';
-import { closeSync, createReadStream, existsSync, mkdtempSync, openSync } from 'node:fs';
+import { closeSync, createReadStream, existsSync, mkdtempSync, openSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -163,6 +163,23 @@ describe('a gateway of two workers', () => {
       await letGo();
       expect((await Promise.all(answers)).map(statusOf)).toEqual([200, 200]);
     });
+  });
+
+  test('gives its workers each variable, so that they take none from a .env that has changed since', () => {
+    const [pid] = workersOf(gateway);
+    expect(readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')).toContain('REDIS_URL=');
+  });
+
+  test('starts a worker anew for which it had no file left', async () => {
+    const from = gateway.lines().length;
+    const allow = (files: string) =>
+      spawnSync('prlimit', ['--pid', `${gateway.child.pid}`, `--nofile=${files}:`]).status;
+    expect(allow('3')).toBe(0);
+    process.kill(workersOf(gateway)[0] ?? 0, 'SIGKILL');
+    await gateway.line(({ msg }) => /^Worker \d .* EMFILE: starting a new one/.test(String(msg)));
+    expect(allow('4096')).toBe(0);
+    await areServing(1, from);
+    expect(workersOf(gateway)).toHaveLength(2);
   });
 
   test('on SIGHUP replaces every worker, and no request fails', async () => {

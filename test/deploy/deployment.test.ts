@@ -2,7 +2,7 @@
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { cpSync, existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, dirname, join, relative, resolve } from 'node:path';
@@ -12,10 +12,8 @@ import ts from 'typescript';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config.ts';
-import { BINARIES, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { startGateway, type TestGateway } from '../helpers/gateway.ts';
-import { canReplicate } from '../helpers/replication.ts';
-import { findPort, runSql } from '../helpers/servers.ts';
+import { findPort } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -83,7 +81,7 @@ describe('compose.yaml', () => {
   });
 
   test('configures each gateway, and the migrations', () => {
-    const names = ['gateway', 'gateway-on-postgrest', 'gateway-on-citus', 'gateway-on-standby'];
+    const names = ['gateway', 'gateway-on-postgrest'];
     expect(gateways.map(([name]) => name)).toEqual(names);
     for (const [, { environment = {} }] of gateways) {
       expect(unknown(Object.keys(environment))).toEqual([]);
@@ -95,11 +93,6 @@ describe('compose.yaml', () => {
     const urls = {
       gateway: 'gateway_login:two@postgres:5432/wellness?sslmode=disable',
       migrate: 'postgres:one@postgres:5432/wellness',
-      'gateway-on-citus': 'gateway_login:two@citus-worker-1:5432/wellness?sslmode=disable',
-      'migrate-citus': 'postgres:one@citus-coordinator:5432/wellness',
-      'gateway-on-standby':
-        'gateway_login:two@postgres-a,postgres-b/wellness?target_session_attrs=read-write&sslmode=disable',
-      'migrate-standby': 'postgres:one@postgres-a,postgres-b/wellness',
     };
     for (const [name, url] of Object.entries(urls)) {
       const { store } = readConfig(environmentOf(name, passwords));
@@ -134,7 +127,7 @@ describe('compose.yaml', () => {
     expect(sources.filter((source) => isFile(source) && !existsSync(source))).toEqual([]);
     expect(sources.filter((source) => !isFile(source)).toSorted()).toEqual(Object.keys(volumes).toSorted());
     for (const service of Object.values(services)) {
-      for (const name of networksOf(service)) expect([...Object.keys(networks), 'default']).toContain(name);
+      for (const name of service.networks ?? []) expect([...Object.keys(networks), 'default']).toContain(name);
       for (const name of Object.keys(service.depends_on ?? {})) expect(Object.keys(services)).toContain(name);
     }
   });
@@ -146,97 +139,14 @@ describe('compose.yaml', () => {
     }
   });
 
-  const [HEALTHY, DONE] = ['service_healthy', 'service_completed_successfully'];
-
-  test.each([
-    { suffix: '', gateway: 'gateway', servers: [`postgres ${HEALTHY}`] },
-    { suffix: '-standby', gateway: 'gateway-on-standby', servers: [`postgres-b ${HEALTHY}`] },
-    { suffix: '-citus', gateway: 'gateway-on-citus', servers: [`citus-cluster ${DONE}`] },
-  ])('starts $gateway after its logins, these after the migrations, and these after its servers', (chain) => {
-    const [migrate, logins] = [`migrate${chain.suffix}`, `logins${chain.suffix}`];
-    const steps = [chain.servers, [`${migrate} ${DONE}`], [`${logins} ${DONE}`]];
-    expect([migrate, logins, chain.gateway].map(conditionsOf)).toEqual(steps);
-    expect(services[migrate]?.command).toEqual(services.migrate?.command);
-    expect(services[logins]?.command).toEqual(services.logins?.command);
-  });
-
-  test.runIf(canReplicate())('makes the standby by its own command, under its own rules for clients', async () => {
-    const rules = resolve('scripts/deploy/standby-pg_hba.conf');
-    const [script = ''] = services['postgres-b']?.command ?? [];
-    const server = `exec postgres -c hba_file=/etc/postgres/pg_hba.conf`;
-    expect(script).toContain(server);
-    expect(services['postgres-a']?.command?.join(' ')).toBe(server.replace('exec ', ''));
-    const folder = mkdtempSync(join(tmpdir(), 'rules-'));
-    chmodSync(folder, 0o755);
-    cpSync(rules, join(folder, 'pg_hba.conf'));
-    const settings = [`hba_file=${folder}/pg_hba.conf`];
-    const primary = await startBareDebianPostgres('postgres', { settings });
-    try {
-      const { password, port } = new URL(primary.adminUrl);
-      const standby = new URL(primary.adminUrl);
-      standby.port = `${await findPort()}`;
-      const env = { PATH: `${BINARIES}:${process.env.PATH}`, PGDATA: 'standby', PGPASSWORD: password };
-      const options = `-p ${standby.port} -c unix_socket_directories= -c ${settings}`;
-      const start = script
-        .replaceAll('$$', '$')
-        .replace('host=postgres-a', `host=127.0.0.1 port=${port}`)
-        .replace(server, `pg_ctl --wait --log=standby.log --options='${options}' start`);
-      primary.run(start, { env });
-      try {
-        expect(await runSql(standby.href, 'select pg_is_in_recovery() as is_standby')).toEqual([{ is_standby: true }]);
-        // It may take clients before it has connected to the primary.
-        const readStandbys = () => runSql(primary.adminUrl, 'select from pg_stat_replication');
-        await waitFor(async () => expect(await readStandbys()).toHaveLength(1));
-      } finally {
-        primary.run('pg_ctl --mode=immediate stop', { env });
-      }
-    } finally {
-      await primary.stop();
-    }
-  });
-
-  describe('profile citus', () => {
-    const nodes = Object.entries(services).filter(([, { image }]) => image.startsWith('citusdata/citus:'));
-    const aliases = nodes.flatMap(([, { networks }]) =>
-      networks && 'citus' in networks ? (networks.citus?.aliases ?? []) : [],
-    );
-
-    test('makes a cluster of all nodes, by names that only their own network has', () => {
-      expect(conditionsOf('citus-cluster')).toEqual(nodes.map(([name]) => `${name} ${HEALTHY}`));
-      const statements =
-        services['citus-cluster']?.command?.filter((word: string) => word.startsWith('--command=')) ?? [];
-      const [coordinator, ...workers] = aliases;
-      expect(statements).toEqual([
-        `--command=select citus_set_coordinator_host('${coordinator}')`,
-        ...workers.map((worker) => `--command=select citus_add_node('${worker}', 5432)`),
-      ]);
-      expect(new Set(aliases).size).toBe(nodes.length);
-      for (const alias of aliases) expect(Object.keys(services)).not.toContain(alias);
-    });
-
-    test('lets only nodes in without a password', () => {
-      const inNetwork = Object.entries(services).filter(([, service]) => networksOf(service).includes('citus'));
-      expect(inNetwork.map(([name]) => name)).toEqual(nodes.map(([name]) => name));
-      expect(networks.citus?.internal).toBe(true);
-      const file = 'scripts/deploy/citus-pg_hba.conf';
-      for (const [name, { volumes, command }] of nodes) {
-        expect(volumes, name).toContain(`./${file}:/etc/citus/pg_hba.conf:ro`);
-        expect(command, name).toContain('hba_file=/etc/citus/pg_hba.conf');
-      }
-      const rules = read(file).match(/^(?:local|host) .*$/gm) ?? [];
-      expect(rules.map((rule) => rule.replaceAll(/ +/g, ' '))).toEqual([
-        'local all all trust',
-        'host all all 127.0.0.1/32 trust',
-        `host all all ${networks.citus?.ipam?.config[0].subnet} trust`,
-        'host all all all scram-sha-256',
-      ]);
-    });
+  test('starts the gateway after its logins, these after the migrations, and these after the server', () => {
+    expect(['migrate', 'logins', 'gateway'].map(conditionsOf)).toEqual([
+      ['postgres service_healthy'],
+      ['migrate service_completed_successfully'],
+      ['logins service_completed_successfully'],
+    ]);
   });
 });
-
-function networksOf({ networks = ['default'] }: Service): string[] {
-  return Array.isArray(networks) ? networks : Object.keys(networks);
-}
 
 /** What the Dockerfile says of its last stage. Its commands have the form of a JSON array. */
 function readDockerfile() {
