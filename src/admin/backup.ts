@@ -18,7 +18,7 @@ import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { toFile, toNewPath } from './arguments.ts';
-import { queryRows } from './database.ts';
+import { queryRow } from './database.ts';
 import { describeRepeated, type Erasure, findNew, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
 import { CommandError, type Confirmed, confirm, createProgress, type Output, withPath } from './terminal.ts';
@@ -28,11 +28,21 @@ const ARCHIVE = 'd'.charCodeAt(0);
 const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
-const KEYS = 'Keys that were revoked since the backup work again: revoke them before you start the gateway.';
-const ENDED = `select id from private.list_keys() where state <> 'active'`;
-/** Only active keys: one that expired by itself has expired in the backup too. */
-const REVOKE = `
-  select k.prefix from private.list_keys() k, private.revoke_key(k.id) where k.state = 'active' and k.id = any ($1::uuid[])`;
+const KEYS =
+  'Keys that were revoked since the backup work again, and all have the permissions and limits of then: correct them before you start the gateway.';
+const READ_KEYS = `
+  select jsonb_agg(to_jsonb(k) - 'key_hash') as keys, (select jsonb_agg(to_jsonb(t)) from private.tenants t) as tenants
+    from private.api_keys k`;
+const LIMIT_TENANTS = `
+  update private.tenants t set limits = o.limits from jsonb_populate_recordset(null::private.tenants, $1) o where o.id = t.id`;
+/** What an administrator does to a key. */
+const STATE = ['active', 'expires_at', 'permissions', 'limits', 'rotated_at', 'expires_unrotated_at', 'successor'];
+const columnsOf = (name: string) => STATE.map((column) => `${name}.${column}`).join(', ');
+const CHANGE_KEYS = `
+  update private.api_keys k set (${STATE.join(', ')}) = (${columnsOf('o')})
+    from jsonb_populate_recordset(null::private.api_keys, $1) o
+   where o.id = k.id and (${columnsOf('k')}) is distinct from (${columnsOf('o')})
+  returning k.prefix, k.active and coalesce(k.expires_at > now(), true) as "isActive"`;
 const COME_BACK =
   'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE';
 const VERSION_1 = 'A backup of version 1 is restored by version 1.';
@@ -63,8 +73,13 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
 }
 
-/** Erasures and ended keys of the replaced store, which a restore would undo. */
-type Undone = { readonly erasures: readonly Erasure[]; readonly ended: readonly { readonly id: string }[] };
+/** What a restore would undo of the replaced store: its erasures, and what was done to its keys and tenants. */
+type Undone = {
+  readonly erasures: readonly Erasure[];
+  readonly keys: readonly object[];
+  readonly tenants: readonly object[];
+};
+type ChangedKey = { readonly prefix: string | null; readonly isActive: boolean };
 
 type RestoreOptions = Confirmed & { readonly replace?: boolean };
 
@@ -89,7 +104,10 @@ export async function restore(config: StoreConfig, name: string, options: Restor
     {
       migrationsDir: FILES.migrations,
       unpack: (folder) => unpack(file, folder),
-      read: async (db) => ({ erasures: await readErasures(db), ended: await queryRows(db, ENDED) }),
+      read: async (db) => {
+        const { keys, tenants } = await queryRow<Partial<Undone>>(db, READ_KEYS, []);
+        return { erasures: await readErasures(db), keys: keys ?? [], tenants: tenants ?? [] };
+      },
       write: async (db, read) => {
         if (read?.status === 'rejected') {
           const problem = messageOf(read.reason);
@@ -99,8 +117,10 @@ export async function restore(config: StoreConfig, name: string, options: Restor
         const since = await findNew(db, read.value.erasures);
         repeated = await repeatErasures(db, since);
         erasures = describeRepeated(repeated, since);
-        revoked = await queryRows(db, REVOKE, [read.value.ended.map(({ id }) => id)]);
-        keys = t`Of ${read.value.ended.length} revoked and expired keys ${revoked.length} had come back, and were revoked.`;
+        await db.query(LIMIT_TENANTS, [JSON.stringify(read.value.tenants)]);
+        const { rows } = await db.query(CHANGE_KEYS, [JSON.stringify(read.value.keys)]);
+        revoked = (rows as ChangedKey[]).flatMap(({ prefix, isActive }) => (isActive ? [] : [{ prefix }]));
+        keys = t`Of ${read.value.keys.length} keys ${rows.length} had been revoked, rotated or given other permissions or limits since the backup, and are as they were again.`;
       },
     },
   ).catch((error) => {

@@ -403,6 +403,11 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     expect(erased).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
     succeed(await admin('key', 'revoke', 'wms_demo_bos', '--yes'));
     succeed(await admin('key', 'rotate', 'wms_demo_lei', '--overlap', '0s'));
+    succeed(await admin('key', 'permit', 'wms_demo_aur', '--permission', 'listar_alunos'));
+    succeed(await admin('key', 'limit', 'wms_demo_aur', '--per-day', '1000'));
+    succeed(await admin('tenant', 'limit', BOSQUE, '--per-day', '7'));
+    const readKeys = async () => JSON.parse(succeed(await admin('key', 'list', '--json'))) as { id: string }[];
+    const keys = await readKeys();
     expect(await admin('restore', backup)).toEqual(
       refused(/^There is a store in .* already: nothing was restored\n.*--replace/),
     );
@@ -410,11 +415,19 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       refused('Expected --yes, because there is no terminal to ask on.\nSee --help.', 2),
     );
     expect(succeed(await admin('restore', backup, '--replace', '--yes'))).toContain(
-      'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 4 revoked and expired keys 2 had come back, and were revoked.\n',
+      'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 6 keys 3 had been revoked, rotated or given other permissions or limits since the backup, and are as they were again.\n',
     );
+    const restoredKeys = await readKeys();
+    // The key that replaced one since is lost.
+    expect(restoredKeys).toHaveLength(keys.length - 1);
+    expect(keys).toEqual(expect.arrayContaining(restoredKeys));
+    expect(succeed(await admin('tenant', 'limit', BOSQUE))).toMatch(/\b7\b/);
     await withStore(DATA_DIR, async (send) => {
-      for (const key of ['wms_demo_bosque', 'wms_demo_leitura']) {
-        expect(await send('/alunos', key)).toEqual({ status: 401, body: { error: 'API Key inativa' } });
+      for (const [key, error] of [
+        ['wms_demo_bosque', 'API Key inativa'],
+        ['wms_demo_leitura', 'API Key expirada'],
+      ] as const) {
+        expect(await send('/alunos', key)).toEqual({ status: 401, body: { error } });
       }
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
