@@ -225,7 +225,9 @@ function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
   if (!catalog.isIsolated) yield describeOpenTable(`private.${name}`);
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     const rename = id ? `alter table private.${name} rename column id to numero; ` : '';
-    yield `the primary key of private.${name} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${name} drop constraint if exists ${name}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)`;
+    // private.isolate watches only a table that has an id.
+    const watch = id || !catalog.isIsolated ? '' : `; select private.watch('private.${name}')`;
+    yield `the primary key of private.${name} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${name} drop constraint if exists ${name}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)${watch}`;
   }
   for (const open of catalog.uniques.filter(({ columns }) => !columns.includes('tenant_id'))) {
     yield `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`;

@@ -233,6 +233,8 @@ const REFUSED = [
   createTable('textos', 'texto text'),
   createTable('abertos', '', { isOpen: true }),
   createTable('numerados', '', { id: 'id integer not null' }),
+  `create table private.soltos (tenant_id uuid not null references private.tenants (id), nome text primary key check (length(nome) < 9));
+   select private.isolate('private.soltos');`,
   createTable(
     'pares',
     'numero integer not null constraint pares_par check (numero % 2 = 0), criado_em timestamptz not null default now()',
@@ -854,7 +856,9 @@ describe('a run that writes nothing', () => {
     'get abertos':
       /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\); to its migration/,
     'get numerados':
-      /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid, which .* rename column id to numero; /,
+      /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid, which .* rename column id to numero; .* key \(tenant_id, id\)$/,
+    'get soltos':
+      /^the primary key of private\.soltos is not .* key \(tenant_id, id\); select private\.watch\('private\.soltos'\)$/m,
     'list varios': /^v_tenant of .* rename the column\ndados of .* --object dados/,
     'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
