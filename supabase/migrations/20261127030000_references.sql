@@ -132,6 +132,8 @@ declare
   v_is_kept boolean;
 begin
   perform private.require_student(p_tenant_id, p_aluno_id);
+  -- First, as whoever writes a row that refers to the student does: that one ends before, or finds no student.
+  perform from private.alunos a where a.tenant_id = p_tenant_id and a.id = p_aluno_id for update;
   -- An import may have brought the student back since an earlier erasure. Only by its time a restore can tell whether its backup is
   -- of before or after the last one.
   insert into private.erasures (tenant, student, erased_at)
@@ -198,8 +200,16 @@ begin
     name := v_table.name::text;
     return next;
   end loop;
+  -- A response need not have the row's id as its "id". A number may be another thing.
   delete from private.idempotency_keys i
-   where i.tenant_id = p_tenant_id and i.response ->> 'id' = any (v_all_ids);
+   where i.tenant_id = p_tenant_id
+     and (
+       i.response ->> 'id' = any (v_all_ids)
+       or exists (
+         select from jsonb_path_query(i.response, '$.** ? (@.type() == "string")') v (value)
+          where v.value #>> '{}' = any (v_all_ids)
+       )
+     );
   get diagnostics deleted = row_count;
   name := 'private.idempotency_keys';
   return next;

@@ -3,7 +3,7 @@
 begin;
 \ir setup.psql
 
-select plan(25);
+select plan(27);
 
 insert into private.tenants (id, name) values
   ('e0000000-0000-4000-8000-000000000001', 'Academia Um'),
@@ -199,6 +199,23 @@ select private.delete_tenant('e0000000-0000-4000-8000-000000000001');
 set constraints all immediate;
 select is_empty(
   $$ select from recorded where tenant_id = 'e0000000-0000-4000-8000-000000000001' $$, 'nothing is recorded of a tenant that is gone'
+);
+
+select is_empty(
+  $$ select t.name from private.data_tables() t
+      where exists (select from pg_attribute a where a.attrelid = t.name and a.attname = 'id' and not a.attisdropped)
+        and not exists (select from pg_trigger g where g.tgrelid = t.name and g.tgname = 'record_change') $$,
+  'the changes of each table are recorded'
+);
+insert into private.academias (tenant_id, nome)
+select 'e0000000-0000-4000-8000-000000000002', n::text from generate_series(1, 2001) n;
+select results_eq(
+  $$ select cardinality(c.records) from private.changes c
+      where c.tenant_id = 'e0000000-0000-4000-8000-000000000002' and cardinality(c.records) > 1 or c.records[1] =
+            (select a.id::text from private.academias a where a.nome = '2001')
+      order by 1 desc $$,
+  array[1000, 1000, 1],
+  'the changes of one statement are recorded by the thousand'
 );
 
 select * from finish();

@@ -162,7 +162,10 @@ alter table private.senhas add foreign key (tenant_id, aluno_id) references priv
 insert into private.senhas
 values ('e0000000-0000-4000-8000-000000000002', 7, 'e3000000-0000-4000-8000-000000000001');
 insert into private.idempotency_keys (tenant_id, key, request_hash, response)
-values ('e0000000-0000-4000-8000-000000000002', 'sete', sha256('test'), '{"id": 7}');
+values
+  ('e0000000-0000-4000-8000-000000000002', 'sete', sha256('test'), '{"id": 7}'),
+  ('e0000000-0000-4000-8000-000000000002', 'outro', sha256('test'), '{"id": 8, "ordem": 7}'),
+  ('e0000000-0000-4000-8000-000000000002', 'aluno', sha256('test'), '{"alunos": [{"aluno_id": "e3000000-0000-4000-8000-000000000001"}]}');
 select is(
   (select array_agg(k.value ->> 'key' order by k.value ->> 'key')
      from jsonb_array_elements(
@@ -192,9 +195,11 @@ select is(
   2::bigint,
   'a table of later is erased from too'
 );
-select is_empty(
-  $$ select from private.idempotency_keys i where i.tenant_id = 'e0000000-0000-4000-8000-000000000002' and i.key in ('Ana', 'sete') $$,
-  'and no kept response is left that may be of its rows'
+select results_eq(
+  $$ select i.key from private.idempotency_keys i
+      where i.tenant_id = 'e0000000-0000-4000-8000-000000000002' and i.key in ('Ana', 'sete', 'outro', 'aluno') $$,
+  array['outro'],
+  'and no kept response is left that may be of its rows, or names one of them'
 );
 select is(
   (select count(*) from private.medidas m where m.tenant_id = 'e0000000-0000-4000-8000-000000000002'),
@@ -280,7 +285,7 @@ alter table private.fichas
   add foreign key (tenant_id, ultima_id) references private.medidas (tenant_id, id) deferrable initially deferred;
 select is(
   (select sum(d.deleted) from private.delete_tenant('e0000000-0000-4000-8000-000000000002') d where d.name <> 'private.changes'),
-  15::numeric,
+  16::numeric,
   'a tenant is deleted with all its rows'
 );
 select is(

@@ -11,7 +11,8 @@ import { AURORA, BOSQUE, useAdmin } from '../helpers/admin.ts';
 import { call, operations } from '../helpers/api.ts';
 import { MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
 import { runCommand } from '../helpers/run.ts';
-import { createDatabase, databaseUrl, loginUrl } from '../helpers/servers.ts';
+import { asAdmin, createDatabase, databaseUrl, loginUrl } from '../helpers/servers.ts';
+import { waitForBlocked } from '../helpers/wait-for.ts';
 
 const NOBODY = '00000000-0000-4000-8000-000000000000';
 const WHOLE_KEY = /^wms_[a-z]+_[0-9A-Za-z]{38}$/;
@@ -314,5 +315,23 @@ describe('an embedded store', () => {
     } finally {
       await close();
     }
+  });
+});
+
+test('student erase waits for who writes about the student, and erases what that wrote', async () => {
+  const [student] = await rows(
+    `insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', 'Rita', 'rita@aurora.example') returning id`,
+  );
+  const id = String(student?.id);
+  await asAdmin(database().adminUrl, async (writer) => {
+    await writer.query('begin');
+    await writer.query(
+      `insert into private.anamneses (tenant_id, aluno_id, status) values ('${AURORA}', $1, 'pendente')`,
+      [id],
+    );
+    const erased = printed('student', 'erase', id, '--tenant', AURORA, '--yes');
+    await waitForBlocked(database().adminUrl, 1);
+    await writer.query('commit');
+    expect(await erased).toContain('anamneses');
   });
 });
