@@ -152,8 +152,6 @@ const PAGE_HEADERS: Headers = {
   ].join(';'),
   'Cross-Origin-Opener-Policy': 'same-origin',
   'Origin-Agent-Cluster': '?1',
-  'X-DNS-Prefetch-Control': 'off',
-  'X-Frame-Options': 'DENY',
 };
 
 const STYLE = `

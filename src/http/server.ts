@@ -12,7 +12,7 @@ import { type Failure, OperatorError, toHttpError } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { createApp, type Endpoints } from './app.ts';
-import { createContexts, createFaultHandler, createRecord, type Sink } from './context.ts';
+import { contextOf, createContexts, createFaultHandler, createRecord, type Sink } from './context.ts';
 import { limitReading, respond, toRawResponse } from './respond.ts';
 
 /** An HTTP server that can stop without failing its current requests. */
@@ -124,12 +124,14 @@ export function createServer(
   // readBody sends 100 Continue when the body is wanted.
   server.on('checkContinue', onRequest);
   server.on('checkExpectation', onRequest);
+  const passOn = (record: RequestRecord, failure: Failure, responseBytes: number): void => {
+    const { status } = toHttpError(failure);
+    for (const sink of sinks) sink({ ...record, endpoint: 'none', status, durationMs: 0, responseBytes });
+  };
   const refuse = (socket: Duplex, failure: Failure, record: RequestRecord): void => {
     const answer = toRawResponse(failure, record.id);
     end(socket, answer);
-    const { status } = toHttpError(failure);
-    const responseBytes = Buffer.byteLength(answer);
-    for (const sink of sinks) sink({ ...record, endpoint: 'none', status, durationMs: 0, responseBytes });
+    passOn(record, failure, Buffer.byteLength(answer));
   };
   server.on('connect', ({ method = '', url = '', headers }, socket) => {
     refuse(socket, { kind: 'methodNotAllowed', allow: [] }, createRecord(method, url, headers));
@@ -146,7 +148,11 @@ export function createServer(
       // A request with an unreadable body gets this answer. Bad bytes after a complete request get none: the client
       // would take it for the answer to that request.
       closeAfter(pending);
-      for (const res of pending) if (!res.req.complete) respond(res, { failure });
+      for (const res of pending.filter(({ req, headersSent }) => !req.complete && !headersSent)) {
+        respond(res, { failure });
+        // Of the one that is being handled the application does.
+        if (res !== pending[0]) passOn(contextOf(res), failure, 0);
+      }
     }
   });
 

@@ -202,7 +202,7 @@ describe('a failure', () => {
       '422: p_nome must not be blank; p_email is required',
     ],
     [
-      html(503, '7'),
+      html(503, '6.5'),
       { kind: 'unexpectedAnswer', status: 503, message: 'HTTP 503', retryAfterSeconds: 7 },
       '503: HTTP 503',
     ],

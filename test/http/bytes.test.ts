@@ -6,6 +6,7 @@ import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { createUnread, limitReading } from '../../src/http/respond.ts';
 import type { Result } from '../../src/store/store.ts';
+import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { STUDENT } from '../helpers/api.ts';
 import { startGateway, startOwnGateway, type TestGateway } from '../helpers/gateway.ts';
 import { openRaw, sendAndReset, sendRaw } from '../helpers/raw.ts';
@@ -270,10 +271,11 @@ describe('while a client reads nothing', () => {
   /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
   async function startUnread(requests: string, length = 8_000_000) {
     const long = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
-    const stopped = await startOwnGateway({ store: long });
+    const logged: EndedRequest[] = [];
+    const stopped = await startOwnGateway({ store: long, onEnd: (request) => logged.push(request) });
     const client = await askSilently(stopped, requests);
     await waitFor(() => expect(long.calls).toHaveLength(1));
-    return { long, stopped, client };
+    return { long, stopped, client, logged };
   }
 
   /** Stops a gateway while a client begins to read, and gives all that the client has read. */
@@ -293,11 +295,15 @@ describe('while a client reads nothing', () => {
   });
 
   test('an unreadable body behind its answer is answered once, during a stop too', async () => {
-    const { stopped, client } = await startUnread(get('/alunos'));
+    const { stopped, client, logged } = await startUnread(get('/alunos'));
     const failed = once(stopped.server, 'clientError');
     client.socket.write(`${POST}Transfer-Encoding: chunked\r\n\r\nzz\r\n`);
     await failed;
-    expect(statusesOf(await readDuringStop(stopped, client))).toEqual([200, 400]);
+    const text = await readDuringStop(stopped, client);
+    expect(statusesOf(text)).toEqual([200, 400]);
+    const [, id] = /400 Bad Request\r\n.*?X-Request-Id: (\S+)/s.exec(text) ?? [];
+    await waitFor(() => expect(logged.filter((one) => one.id === id).map(({ status }) => status)).toEqual([400]));
+    expect(logged).toHaveLength(2);
     expect(stopped.faults).toEqual([]);
   });
 
