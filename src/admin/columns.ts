@@ -103,6 +103,8 @@ const KINDS: readonly Kind[] = [
 const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 63n };
 /** A long number, such as a telephone's, as Excel shows and saves it. */
 const SHORTENED = /^\d[.,]\d+E\+\d+$/;
+/** What a spreadsheet shows, and saves, in place of a value: of a formula that fails, or in a column that is too narrow. */
+const NO_VALUE = /^#(?:#+|N\/[AD]|REF!|VALUE!|VALOR!|NAME\?|NOME\?|DIV\/0!|N[UÚ]M!|NULL!|NULO!)$/;
 
 /** Equal for names that people consider the same: removes case, accents, punctuation and fillers. */
 function fold(text: string): string {
@@ -189,7 +191,7 @@ export function withPlainBlanks(text: string): string {
   return text.replace(/\p{Zs}/gu, ' ');
 }
 
-/** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has it already. */
+/** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has had it already. */
 export function checkValue(value: string, column: Column, exact = false): Message | undefined {
   const { name, type, max_length: maxLength, refers_to } = column;
   const problem = /^jsonb?$/.test(type) ? findJsonProblem(value) : findProblem(value);
@@ -198,6 +200,8 @@ export function checkValue(value: string, column: Column, exact = false): Messag
   const kind = findKind(type);
   if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type)) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
+  if (!exact && NO_VALUE.test(value))
+    return t`is what a spreadsheet shows in place of a value: correct the cell, or widen its column`;
   if (!exact && SHORTENED.test(value)) return t`is a number that Excel has shortened: format its column as text`;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;

@@ -68,7 +68,8 @@ function countBreaks(text: string): number {
 export function findDelimiter(text: string): string {
   const declared = DECLARATION.exec(text)?.[1];
   if (declared) return declared;
-  const [header = ''] = text.replace(/^[\r\n]+/, '').split(/[\r\n]/, 1);
+  // A title in quotes may have a line break.
+  const [header = ''] = /^(?:"[^"]*"|[^"\r\n])*/.exec(text.replace(/^[\r\n]+/, '')) ?? [];
   const unquoted = header.replaceAll(/"[^"]*("|$)/g, '');
   const count = (delimiter: string) => unquoted.split(delimiter).length;
   const [most = ','] = DELIMITERS.toSorted((one, other) => count(other) - count(one));

@@ -222,8 +222,11 @@ function readLine(
   writer: Writer,
   { ignoreUnknown }: ImportOptions,
 ): Line {
-  const message = findMisfit(cells, headers, ignoreUnknown);
-  if (message === undefined) return writer.read(line, cells);
+  // Excel leaves out the delimiters of empty values at the end of a line.
+  const rest = headers.slice(cells.length);
+  const texts = rest.every(({ column }) => !column?.required) ? [...cells, ...rest.map(() => '')] : cells;
+  const message = findMisfit(texts, headers, ignoreUnknown);
+  if (message === undefined) return writer.read(line, texts);
   return { line, texts: cells, fields: {}, bad: [{ line, field: null, value: null, message }] };
 }
 

@@ -80,7 +80,8 @@ export function createWriter(
       if (!column) continue;
       const { name, type, required, takes_null: takesNull } = column;
       const value = toValue(texts[index] ?? '', column, exact);
-      const problem = value === '' ? undefined : checkValue(value, column, exact);
+      // An exported file that is imported with --update has been in a spreadsheet.
+      const problem = value === '' ? undefined : checkValue(value, column, exact && !update);
       if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
       else if (update) continue;

@@ -43,7 +43,8 @@ const FILE_NAME = /^(\d+)_(.+)\.sql$/;
 
 /** The migrations in a folder, oldest first. Throws MigrationError for a file name without a version. */
 export function readMigrations(folder: string): Migration[] {
-  const files = readdirSync(folder).filter((file) => /\.sql$/i.test(file));
+  // Hidden files are those of editors.
+  const files = readdirSync(folder).filter((file) => /^[^.].*\.sql$/i.test(file));
   const migrations = files.sort().map((file) => {
     const [, version, name] = FILE_NAME.exec(file) ?? [];
     if (!version || !name)

@@ -22,6 +22,7 @@ test.each([
   ['nome,"a; b', ','],
   ['nome', ','],
   ['\nnome;email', ';'],
+  ['"Nome\ncompleto";email', ';'],
 ])('the delimiter of %s is %s', (header, delimiter) => {
   expect(findDelimiter(`${header}\n`)).toBe(delimiter);
 });

@@ -351,6 +351,8 @@ describe('a file that was imported before', () => {
         'line 4: email "New@x.example": is also that of line 3',
       ),
     );
+    const shortened = `id,telefone\n${ids[0]},"5,51199E+12"\n`;
+    expect((await importing(shortened, '--update')).errors).toContain('is a number that Excel has shortened');
     expect(await importing(`id,email,nome\n,new@x.example,Bia\n${ids[0]},NEW@x.example,\n`, '--update')).toEqual(
       refused(2, 'line 3: email "NEW@x.example": is also that of line 2'),
     );

@@ -260,7 +260,7 @@ describe('the user', () => {
     chmodSync(folder, 0o755);
     chownSync(folder, OTHER, OTHER);
     const [foreign, dataDir] = [join(folder, 'foreign'), join(folder, 'store')];
-    mkdirSync(foreign);
+    mkdirSync(foreign, { mode: 0o700 });
     const launcher = ['setpriv', `--reuid=${OTHER}`, `--regid=${OTHER}`, '--clear-groups'];
     const { child, said } = await openElsewhere([foreign, dataDir], { launcher });
     expect(said).toEqual([

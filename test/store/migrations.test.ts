@@ -1,4 +1,4 @@
-import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -15,6 +15,8 @@ function migrationsWith(files: Record<string, string | Buffer>): string {
   const folder = join(root, String(folders));
   cpSync(MIGRATIONS, folder, { recursive: true });
   for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
+  // Emacs leaves it beside a file that is being edited.
+  symlinkSync('nobody@host.1', join(folder, '.#20260101000000_edited.sql'));
   return folder;
 }
 

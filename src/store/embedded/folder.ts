@@ -118,6 +118,13 @@ export async function syncPath(path: string): Promise<void> {
  * replace the store. A new volume may have lost+found and hidden files.
  */
 function refuseForeign(folder: string): void {
+  const { uid } = fs.statSync(folder);
+  const user = process.getuid?.() || uid;
+  if (uid !== user) {
+    throw new FolderError(
+      `${folder} belongs to user ${uid}, and this process runs as user ${user}: run it as user ${uid}, or set DATA_DIR to a folder that does not exist yet, such as ${join(folder, 'store')}`,
+    );
+  }
   const names = fs.readdirSync(folder).filter((name) => name !== 'lost+found' && !name.startsWith('.'));
   if (isVersion1(folder)) {
     throw new FolderError(
@@ -127,13 +134,6 @@ function refuseForeign(folder: string): void {
   if (names.length > 0 && !names.some((name) => OWN.includes(name))) {
     throw new FolderError(
       `${folder} has files of something else, such as ${names[0]}: set DATA_DIR to a new folder, or to that of a store`,
-    );
-  }
-  const { uid } = fs.statSync(folder);
-  const user = process.getuid?.() || uid;
-  if (uid !== user) {
-    throw new FolderError(
-      `${folder} belongs to user ${uid}, and this process runs as user ${user}: run it as user ${uid}, or set DATA_DIR to a folder that does not exist yet, such as ${join(folder, 'store')}`,
     );
   }
 }

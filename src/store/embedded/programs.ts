@@ -1,7 +1,7 @@
 // Postgres's programs, and the user that they run as.
 
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync, statSync, symlinkSync } from 'node:fs';
+import { existsSync, readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
@@ -67,7 +67,7 @@ function linkLibraries(native: string): void {
 export function toLauncher(folder: string, { postgres }: Programs): Launcher {
   if (process.getuid?.() !== 0) return { command: [], user: {} };
   const { uid, gid } = statSync(folder);
-  if ([dirname(folder), postgres].every(isOpenToOthers)) return { command: [], user: { uid, gid } };
+  if ([dirname(realpathSync(folder)), postgres].every(isOpenToOthers)) return { command: [], user: { uid, gid } };
   const user = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups'];
   const privilege = ['--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
   return { command: ['setpriv', '--securebits=+no_setuid_fixup', ...user, ...privilege], user: {} };

@@ -37,7 +37,7 @@ export type ServerProcess = {
 /** Postgres did not start, or did not create a data folder; the message has its reason. */
 export class ServerError extends OperatorError {}
 
-/** How long a server may take to start, including crash recovery, in milliseconds. */
+/** How long a server that starts may be silent, in milliseconds: a recovery tells of its progress every 10 s. */
 const START_MS = 60_000;
 /** How long a server may take to stop, in milliseconds. Then it is killed, and the next start replays the WAL. */
 const STOP_MS = 5_000;
@@ -102,9 +102,14 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
     for (;;) {
       await run.ended;
       if (stopping.signal.aborted) return;
-      onWarning(`${toError(run).message}; it is started again`);
+      let reason = toError(run).message;
+      onWarning(`${reason}; it is started again`);
       while (run.hasEnded && !stopping.signal.aborted) {
-        run = await start(options, stopping.signal).catch(() => delay(RETRY_MS, run));
+        run = await start(options, stopping.signal).catch(({ message }) => {
+          if (message !== reason) onWarning(message);
+          reason = message;
+          return delay(RETRY_MS, run);
+        });
       }
     }
   };
@@ -120,7 +125,13 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
 }
 
 /** A program under the keeper. */
-type Run = { readonly child: ChildProcess; readonly ended: Promise<void>; hasEnded: boolean; log: string };
+type Run = {
+  readonly child: ChildProcess;
+  readonly ended: Promise<void>;
+  hasEnded: boolean;
+  log: string;
+  heardAt: number;
+};
 
 async function start(options: ServerOptions, stopping: AbortSignal): Promise<Run> {
   const { folder, programs, settings } = options;
@@ -131,7 +142,7 @@ async function start(options: ServerOptions, stopping: AbortSignal): Promise<Run
     const run = launch(options, programs.postgres, ['-D', folder, ...flags], stopping);
     while (!run.hasEnded) {
       if (isReady(folder)) return run;
-      if (performance.now() > until) kill(readPid(folder), 'SIGKILL');
+      if (performance.now() > run.heardAt + START_MS) kill(readPid(folder), 'SIGKILL');
       await delay(POLL_MS);
     }
     // Where endOther finds only the postmaster, others may hold the shared memory of a killed one for a moment.
@@ -153,6 +164,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const stop = () => child.stdin?.end();
   const write = (text: string) => {
     run.log = (run.log + text).slice(-LOG_LENGTH);
+    run.heardAt = performance.now();
     // After a SIGTERM Postgres refuses new sessions, and waits for the end of the gateway's, which do not end by themselves.
     if (SMART_SHUTDOWN.test(run.log)) stop();
     onOutput(text);
@@ -168,7 +180,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
     run.hasEnded = true;
     stopping?.removeEventListener('abort', stop);
   };
-  const run: Run = { child, ended: end(), hasEnded: false, log: '' };
+  const run: Run = { child, ended: end(), hasEnded: false, log: '', heardAt: performance.now() };
   return run;
 }
 

@@ -72,7 +72,9 @@ function toSocketUrl(folder: string, login: string): string {
 
 /** The command that opens psql on a store. */
 export function toPsql(dataDir: string): string {
-  return `psql -h ${toPaths(dataDir).socketFolder} -U ${ADMINISTRATOR} ${DATABASE}`;
+  const { socketFolder } = toPaths(dataDir);
+  const host = /^[\w./-]+$/.test(socketFolder) ? socketFolder : `'${socketFolder.replaceAll("'", `'\\''`)}'`;
+  return `psql -h ${host} -U ${ADMINISTRATOR} ${DATABASE}`;
 }
 
 /**
