@@ -16,14 +16,16 @@ with recursive base as (
     from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
 ), type as (
   -- Of an array the type of its items.
-  select b.oid, b.nullable, format_type(i.base, null) || l.suffix as name,
+  select b.oid, b.nullable, n.name || l.suffix as name,
          -- As JSON a row is an object, whatever its type.
-         case when e.typtype = 'c' then 'record' else format_type(i.base, null) end || l.suffix as written,
+         case when e.typtype = 'c' then 'record' else n.name end || l.suffix as written,
          (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = i.base) as labels
     from base b
     join pg_type a on a.oid = b.base
     join base i on i.oid = case when a.typcategory = 'A' then a.typelem else a.oid end
     join pg_type e on e.oid = i.base
+    -- Without the schema of the extension.
+   cross join lateral (select case when e.typname = 'citext' then 'citext' else format_type(i.base, null) end as name) n
    cross join lateral (select case when a.typcategory = 'A' then '[]' else '' end as suffix) l
 ), function as (
   -- A row type has columns. A single column of one is no column: Postgres answers with its columns.

@@ -34,8 +34,13 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 
 /** A value is invalid for its type (class 22), or violates the check of a domain. */
 const INVALID_VALUE = /^(22|23514$)/;
-/** The last line of an error's context: Postgres was reading a parameter, and had not called the function yet. */
-export const PARAMETER = /\$(\d+)[^\n]*$/;
+/** A column or a domain takes no null. */
+const NOT_NULL = '23502';
+/**
+ * The last line of an error's context: Postgres was reading a parameter, and had not called the function yet. Not where it lists all of
+ * them, as log_parameter_max_length_on_error asks for.
+ */
+export const PARAMETER = /(?:^|\n)(?![^\n]*: \$\d+ = )[^\n]*?\$(\d+)[^\n]*$/;
 /** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 /** The name of another type in it. */
@@ -104,7 +109,8 @@ export async function blameNamed(
 function readInvalidValue(result: Result): PgError | undefined {
   if (!('failure' in result) || !isFault(result.failure)) return undefined;
   const error: PgError = Object(result.failure.cause);
-  return INVALID_VALUE.test(error.code ?? '') ? error : undefined;
+  const isNull = error.code === NOT_NULL && DOMAIN.test(error.message);
+  return isNull || INVALID_VALUE.test(error.code ?? '') ? error : undefined;
 }
 
 function blame(result: Result, name: string | undefined): Result {

@@ -178,6 +178,33 @@ ${define('', 'table (c public.casal) rows 1', 'c := row(1, 2); return next')}`,
     refusedByNames: 'p_v is private.d5, which the Data API may not use: create the type in schema public',
   },
   {
+    what: 'a type of an extension whose schema is not in the path',
+    sql: `create schema ext; grant usage on schema ext to public; create extension citext schema ext;
+${define('p_v ext.citext', 'jsonb', ECHO)}`,
+    operation: withQuery('{ type: string }'),
+    answers: [['?v=Ana', 200, 'Ana']],
+  },
+  {
+    what: 'a domain that takes no null',
+    sql: `create domain public.d6 as integer not null; ${define('p_v public.d6', 'jsonb', ECHO, 'volatile')}`,
+    operation: `requestBody: { required: true, content: { application/json: { schema: { type: object, required: [p_v], additionalProperties: false, properties: { p_v: { type: integer, format: int32, nullable: true } } } } } }
+responses: { '201': { description: Kept, content: { application/json: { schema: {} } } } }`,
+    answers: [
+      ['{"p_v":7}', 201, 7],
+      ['{"p_v":null}', 422, { error: { p_v: ['is no value that can be stored'] } }],
+    ],
+  },
+  {
+    what: 'a row for an object of any properties, which would be its first column',
+    sql: define('', 'record', 'total := 7; nome := null').replace(
+      /p_api_key text\) returns record/,
+      'p_api_key text, out total integer, out nome text)',
+    ),
+    operation: ROW,
+    refused: 'the response is object; in the database it returns record',
+    refusedByNames: '',
+  },
+  {
     what: 'an exclusion constraint that is violated',
     sql: `create table private.pedras (inicio timestamptz not null, fim timestamptz not null,
   constraint pedras_periodo exclude using gist (tstzrange(inicio, fim) with &&));

@@ -302,7 +302,10 @@ describe('a connection that stalls', () => {
     ['query', { on: 'response', does: 'stall', after: 'given', once: true }],
   ];
   test.each(QUERIES)('in the %s is closed once nobody waits for its query', async (step, fault) => {
-    openThroughProxy(60_000);
+    openThroughProxy(60_000, { stream: openSocket });
+    const bothOpen = waitFor(() => expect(pool.size.open).toBe(2));
+    await Promise.all([pool.lease(never, () => bothOpen), pool.lease(never, () => bothOpen)]);
+    const before = [...sockets];
     proxy.fail(fault);
     const controller = new AbortController();
     const given = expect(read(0, 'given up', controller.signal)).rejects.toBeInstanceOf(ConnectionLost);
@@ -311,6 +314,8 @@ describe('a connection that stalls', () => {
     await given;
     expect(steps).toContain(step);
     expect(await read(0, 'served')).toBe('served');
+    // The others are replaced: they may be lost too.
+    await waitFor(() => expect(before.filter(({ destroyed }) => !destroyed)).toEqual([]));
   });
 });
 

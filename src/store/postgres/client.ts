@@ -16,6 +16,8 @@ type ClientConnection = pg.Connection & {
 
 /** How long the server may take to confirm a cancellation, in milliseconds. */
 const CONFIRM_MS = 500;
+/** The largest scram_iterations of a server: a login with them takes seconds. */
+const MAX_ITERATIONS = 10_000_000;
 
 const UNTRUSTED =
   'set sslrootcert to the file of the authority that signed it, or sslmode=no-verify to check no certificate';
@@ -54,7 +56,13 @@ export class Client extends pg.Client {
   /** Throws if a TLS file cannot be read. */
   constructor({ sslFiles = {}, mustBind = false, ...config }: ClientConfig) {
     const files = Object.entries(sslFiles).map(([use, path]) => [use, readFileSync(path)]);
-    super(files.length > 0 ? { ...config, ssl: { ...config.ssl, ...Object.fromEntries(files) } } : config);
+    const ssl = files.length > 0 ? { ssl: { ...config.ssl, ...Object.fromEntries(files) } } : {};
+    const options: pg.ClientConfig & { scramMaxIterations: number } = {
+      scramMaxIterations: MAX_ITERATIONS,
+      ...config,
+      ...ssl,
+    };
+    super(options);
     // Without a listener a lost connection would end the process.
     this.on('error', (error) => {
       this.lost ??= error;

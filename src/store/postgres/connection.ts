@@ -319,6 +319,8 @@ export class Connection {
 
   #stall(step: Step): void {
     const stalled = new Stalled(step);
+    // What forgets one connection, such as a firewall, forgets the others.
+    this.#lose();
     this.abandon(stalled);
     this.#options.onStall?.(stalled);
   }

@@ -255,6 +255,8 @@ function toHeaders(key: string): Record<string, string> {
     authorization: `Bearer ${key}`,
     'content-type': 'application/json',
     'content-profile': 'public',
+    // Times in the zone of the database would have other texts than on Postgres.
+    prefer: 'timezone=UTC',
     'user-agent': 'wellness-gateway',
   };
 }
