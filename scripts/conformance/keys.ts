@@ -7,8 +7,8 @@ import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, expectAnswer, type Setting, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
 import { type Input, isList, type ListOperation, type Operation } from './contract.ts';
-import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, toValidRequest } from './request.ts';
-import { createReader, describeRow, hasId, idOf, type Row } from './rows.ts';
+import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, type Request, toValidRequest } from './request.ts';
+import { createReader, describeRow, hasId, identify, type Row } from './rows.ts';
 import { findUnused } from './values.ts';
 
 /** Records of each list that are tested with a request of their own. */
@@ -76,6 +76,17 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   }
 }
 
+/** The check of every page that any other check has read. */
+export function createHiddenCheck({ foreign, shown }: Setting): Check {
+  return check('no page had a record of the other key', async () => {
+    for (const rows of foreign.values()) {
+      for (const row of (await rows).filter((one) => shown.has(identify(one)))) {
+        throw new Mismatch(shown.get(identify(row)) as Request, 'no record of the other key', describeRow(row));
+      }
+    }
+  });
+}
+
 /** The check after all requests. What no operation writes may change by itself, such as the calls of the other key. */
 export function createUntouchedCheck(setting: Setting): Check {
   const { contract, foreign, readOnly } = setting;
@@ -111,11 +122,6 @@ async function readNumbers(setting: Setting, lists: readonly ListOperation[]): P
 function withoutId(text: string, id: string | number): string {
   const isNumber = typeof id === 'number';
   return text.replaceAll(isNumber ? new RegExp(`(?<![\\w.-])${id}(?![\\w.])`, 'g') : id, 'the id');
-}
-
-/** What tells a record from those of other tenants: a number may be the id of one of theirs too. */
-function identify(row: Row): string {
-  return typeof row.id === 'number' ? JSON.stringify(row) : idOf(row);
 }
 
 /** The check of a key over its limit. */

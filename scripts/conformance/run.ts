@@ -8,12 +8,15 @@ import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
 import { createHeaderChecks, createPathChecks } from './http.ts';
 import { createInputChecks } from './inputs.ts';
-import { createKeyChecks, createLimitCheck, createUntouchedCheck } from './keys.ts';
+import { createHiddenCheck, createKeyChecks, createLimitCheck, createUntouchedCheck } from './keys.ts';
 import { createListChecks } from './lists.ts';
 import type { Outcome, Report, Section } from './report.ts';
 import { isRead, LIMITED_KEY, NEAR_KEYS, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
 
-export type RunOptions = Omit<Setting, 'client' | 'coverage' | 'foreign' | 'nearKeys' | 'operations' | 'sender'> &
+export type RunOptions = Omit<
+  Setting,
+  'client' | 'coverage' | 'foreign' | 'shown' | 'nearKeys' | 'operations' | 'sender'
+> &
   Omit<ClientOptions, 'keys' | 'keyHeader'> & {
     readonly key: string;
     /** By operationId; all by default. */
@@ -43,7 +46,7 @@ export async function runContract(
   const coverage = new Coverage();
   const operations = contract.operations.filter(({ id }) => only?.includes(id) ?? true);
   const nearKeys = near.filter(([, key]) => key !== options.key).map(([symbol]) => symbol);
-  const run: Run = { ...options, client, coverage, foreign: new Map(), nearKeys, operations };
+  const run: Run = { ...options, client, coverage, foreign: new Map(), shown: new Map(), nearKeys, operations };
   const started = performance.now();
   const sections: Section[] = [];
   let stopped: Error | undefined;
@@ -66,7 +69,7 @@ export async function runContract(
     await add('Paths', createPathChecks(run));
     const read = contract.operations.find(isRead);
     if (limitedKey && read) await add('A key over its limit', [createLimitCheck(run, read)]);
-    if (otherKey) await add('Another tenant', [createUntouchedCheck(run)]);
+    if (otherKey) await add('Another tenant', [createHiddenCheck(run), createUntouchedCheck(run)]);
   } catch (error) {
     // Also for a mistake of ours: without a report, the file of an earlier run would stay.
     stopped = error as Error;

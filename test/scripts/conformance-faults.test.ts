@@ -191,6 +191,10 @@ const OF_LIST: Faults = {
   },
   'continues after any record': { 'a page after a record that skips one': [SKIPS_AFTER, SKIPPED] },
   'gives the page of any limit and offset': {
+    'pages of three records at most': [
+      rows((all) => all.slice(0, 3)),
+      { expected: 'a2000000-0000-4000-8000-000000000004 too, 4 records in all' },
+    ],
     'an offset that skips a record': [
       parameter('offset', (value) => (Number(value) > 1 ? String(Number(value) + 1) : value)),
     ],
@@ -352,7 +356,7 @@ function duplicates(nth: number): Fault {
   return answers(({ status, body }, { method, body: sent = '', headers: { 'Idempotency-Key': key } }) => {
     const name = key && JSON.parse(sent).p_nome;
     if (name) requests.set(name, countOf(name) + 1);
-    const toRows = (row: Row) => (countOf(row.nome) < nth ? [row] : [row, { ...row, id: OTHER_ID }]);
+    const toRows = (row: Row) => (countOf(row.nome) < nth ? [row] : [{ ...row, id: OTHER_ID }, row]);
     return method === 'GET' && status === 200 && withBody((body as Row[]).flatMap(toRows));
   });
 }
@@ -374,7 +378,7 @@ function forgets(isForgotten: (wasAnswered: boolean) => boolean): Fault {
 const OF_CREATION: Faults = {
   'creates what the list shows': {
     'a creation that is carried out twice': [
-      rows((all) => all.flatMap((row) => [row, { ...row, id: OTHER_ID }])),
+      rows((all) => all.flatMap((row) => [{ ...row, id: OTHER_ID }, row])),
       DUPLICATE,
     ],
     'a copy that holds after a creation': [
@@ -580,7 +584,11 @@ describe('a faulty gateway', () => {
 });
 
 describe('a gateway with a hole between its keys', () => {
-  const FOREIGN = { personal: 'b2000000-0000-4000-8000-000000000001', gym: 'b1000000-0000-4000-8000-000000000001' };
+  const FOREIGN = {
+    personal: 'b2000000-0000-4000-8000-000000000001',
+    gym: 'b1000000-0000-4000-8000-000000000001',
+    student: 'b3000000-0000-4000-8000-000000000001',
+  };
   const all = { otherKey: KEYS.bosque, readKey: KEYS.readOnly };
   /** Changes the records that the other key reads of a list, from the second time on. */
   const changes = (path: string, change: Row): Fault => {
@@ -640,6 +648,15 @@ describe('a gateway with a hole between its keys', () => {
           (_answer, { target }) => target.includes(FOREIGN.personal.replaceAll('-', '')) && { status: 404, text: '{}' },
         ),
         { expected: 'as for an unknown id: 200 []', got: '404 {}' },
+      ],
+    },
+    'no page had a record of the other key': {
+      'a filter that shows a record of another tenant': [
+        to(OWN_KEY, ({ status, body }, { target }) => {
+          const [row] = body as Row[];
+          return status === 200 && target.includes('nome=') && row && withBody([row, { ...row, id: FOREIGN.student }]);
+        }),
+        { got: containing(FOREIGN.student), curl: containing('nome=') },
       ],
     },
     'leaves the records of the other key as they were': {
