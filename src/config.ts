@@ -162,7 +162,7 @@ export const VARIABLES = {
     /^(?![^:]*:[^:]*$)[\w.:%-]+$/,
   ),
   WORKERS: variable<number | 'auto'>(
-    `number of workers, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor, at most one per connection; see [Workers](deployment.md#workers)`,
+    `number of workers, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor, at most one for two connections; see [Workers](deployment.md#workers)`,
     1,
     `a whole number from 1 to ${MAX_WORKERS}, or auto`,
     (text) => (text === 'auto' ? text : toInteger(1, MAX_WORKERS)(text)),
@@ -207,7 +207,7 @@ export const VARIABLES = {
   ),
   CONTRACT_CHECK: choice('`warn` starts the gateway even if document and database disagree', 'error', 'warn'),
   STORE_CONNECTIONS: integer(
-    'connections to the store, divided between the workers. Each has one call at a time or, on Postgres with `PREPARE=on`, up to eight reads. One key gets at most half of the connections.',
+    'connections to the store, divided between the workers. Each has one call at a time or, on Postgres with `PREPARE=on`, up to eight reads. One key gets at most half of those of a worker, rounded up.',
     10,
     1,
     1_000,
@@ -353,11 +353,14 @@ function findNearMisses(env: Environment): string[] {
   });
 }
 
-/** `auto` starts one worker per processor. Each worker needs at least one connection and one refusal of its own. */
+/**
+ * `auto` starts one worker per processor, with two connections: of one, a key with slow calls would have all. Each worker needs at least
+ * one connection and one refusal of its own.
+ */
 function readWorkers(values: Values, processors: number, mistakes: string[]): number {
   const { WORKERS: workers, STORE_CONNECTIONS: connections } = values;
   const refusals = values.REFUSALS_PER_MINUTE || MAX_WORKERS;
-  if (workers === 'auto') return Math.min(processors, connections, refusals, MAX_WORKERS);
+  if (workers === 'auto') return Math.min(processors, Math.max(1, Math.floor(connections / 2)), refusals, MAX_WORKERS);
   if (workers > connections) {
     mistakes.push(
       `WORKERS=${workers} and STORE_CONNECTIONS=${connections}: expected at least one connection per worker`,

@@ -74,10 +74,11 @@ test.each<[Record<string, string>, store: object]>([
 
 test.each([
   [{ WORKERS: '4' }, 4],
-  [{ WORKERS: 'auto' }, 8],
-  [{ WORKERS: 'auto', STORE_CONNECTIONS: '3' }, 3],
+  [{ WORKERS: 'auto' }, 5],
+  [{ WORKERS: 'auto', STORE_CONNECTIONS: '20' }, 8],
+  [{ WORKERS: 'auto', STORE_CONNECTIONS: '1' }, 1],
   [{ WORKERS: 'auto', REFUSALS_PER_MINUTE: '2' }, 2],
-  [{ WORKERS: 'auto', REFUSALS_PER_MINUTE: '0' }, 8],
+  [{ WORKERS: 'auto', REFUSALS_PER_MINUTE: '0' }, 5],
 ])('takes as many workers as %j says on 8 processors: %i', (env, workers) => {
   expect(readConfig(env, 8).workers).toBe(workers);
 });

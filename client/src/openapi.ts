@@ -513,7 +513,7 @@ export interface components {
          * @description Requests left (`r`) and seconds until all of them are there again (`t`), per client address and per key
          *     (draft-ietf-httpapi-ratelimit-headers-11). Sent if the gateway limits requests, with every answer to a
          *     request that it could parse. If your key has limits of its own, `day`, `month` and `minute` are on every answer of an
-         *     operation, once a call with it was accepted.
+         *     operation, once the gateway knows them.
          * @example "address";r=599;t=60, "minute";r=99;t=1
          */
         RateLimit: string;

@@ -7,7 +7,7 @@ import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Operation } from '../openapi/operations.ts';
 import type { Rows } from '../store/store.ts';
 import { type Success, toSuccess } from './answer.ts';
-import { type CallStore, toCall } from './call.ts';
+import { type CallResult, type CallStore, toCall } from './call.ts';
 import { describeLargeAnswer, localizeErrors } from './messages.ts';
 import { type ApiRequest, httpReader, type Reader, type RequestContext, takeKey } from './request.ts';
 import { validate } from './validate.ts';
@@ -39,9 +39,9 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     await admit(context, key);
     await reader.takeInputs(context, operation, request);
     validate(document, operation, request);
-    const rows = await call(context, operation, request);
-    await learn(context, key);
-    return toSuccess(operation, request, rows);
+    const result = await call(context, operation, request);
+    await learn(context, key, result);
+    return toSuccess(operation, request, toRows(operation, result));
   }
 
   function route(context: RequestContext, reader: Reader, request: ApiRequest): Operation {
@@ -56,20 +56,26 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (retryAfter !== undefined) throw new RequestFailed({ kind: 'tooManyRequests', retryAfter });
   }
 
-  async function call(context: RequestContext, operation: Operation, request: ApiRequest): Promise<Rows> {
+  function call(context: RequestContext, operation: Operation, request: ApiRequest): Promise<CallResult> {
     const call = toCall(operation, request);
-    const result = await limits.attempt(context, (share) => callStore(call, { context, operation, share }));
+    return limits.attempt(context, (share) => callStore(call, { context, operation, share }));
+  }
+
+  /** Starts to count the calls of a key once the store has answered the first: its limits refuse the next call. */
+  async function learn(context: RequestContext, key: string, result: CallResult): Promise<void> {
+    const failure = 'failure' in result ? result.failure : undefined;
+    if (failure && !mayFollowKey(failure)) return;
+    const learned = limits.learn(key, failure === undefined);
+    // A fault may have taken the time of the request.
+    if (learned && !(failure && isFault(failure))) context.admission = await learned;
+  }
+
+  function toRows(operation: Operation, result: CallResult): Rows {
     if (!('failure' in result)) return result;
     const { page } = operation;
     const isTooLong = result.failure.kind === 'answerTooLarge' && page !== undefined;
     // The client can request a smaller page.
     throw new RequestFailed(isTooLong ? toInvalid(page.limit.name, answerLimit) : result.failure);
-  }
-
-  /** Starts to count the calls of a key once the store has accepted the first: its limits refuse the next call. */
-  async function learn(context: RequestContext, key: string): Promise<void> {
-    const learned = limits.learn(key);
-    if (learned) context.admission = await learned;
   }
 
   /** Decides what the client learns about a failure, and when. */
@@ -90,6 +96,12 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (!context.admission) return outcome;
     return { ...outcome, headers: { ...outcome.headers, ...context.admission.headers } };
   };
+}
+
+/** Whether the function may have accepted the key before it failed. */
+function mayFollowKey(failure: Failure): boolean {
+  if (failure.kind === 'refusedKey') return failure.lacksPermission === true;
+  return failure.kind !== 'storeUnavailable' && failure.kind !== 'storeOverloaded';
 }
 
 function toInvalid(name: string, answerLimit: number): Failure {

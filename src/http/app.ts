@@ -41,7 +41,9 @@ export function createApp(parts: AppParts): Express {
     const outcome = await handler(context, reader);
     // Always answer a write: it has taken effect.
     if ('failure' in outcome || !outcome.isRead) return outcome;
-    return context.admitAnswer(Buffer.byteLength(outcome.json)) ?? outcome;
+    // A tool's result has it as text and as structured content.
+    const bytes = Buffer.byteLength(outcome.json) * (reader ? 2 : 1);
+    return context.admitAnswer(bytes) ?? outcome;
   };
   const app = express().disable('x-powered-by');
   const allowOrigins = createCors(corsOrigins);

@@ -14,10 +14,10 @@ import type { TakeToken } from './buckets.ts';
 /** The usage of keys in one process. */
 export type Usage = {
   /**
-   * Makes the calls of a key count, after the store has accepted the first one, and admits that; undefined if they count already.
-   * Never rejects.
+   * Makes the calls of a key count, after the store has answered the first one, and admits that; undefined if they count already.
+   * Where it has not accepted the key, which it refuses at another point, only a key that it knows counts. Never rejects.
    */
-  learn(key: string): Promise<Admission | undefined> | undefined;
+  learn(key: string, isAccepted: boolean): Promise<Admission | undefined> | undefined;
   /** Counts a call against the limits of its key; undefined for a key without limits. Never rejects. */
   admit(key: string): Promise<Admission | undefined> | undefined;
   /** Counts a request that has ended. */
@@ -65,11 +65,11 @@ const BRIEFLY_MS = 2_000;
 const RETRY_MS = 100;
 /** The maximum number of known keys. A dropped key is learned again. */
 const MAX_KEYS = 10_000;
-/** The maximum number of rows in memory, at some 200 bytes each, and in a batch. */
+/** The maximum number of rows in memory, at some 200 bytes each. */
 const MAX_ROWS = 200_000;
-const MAX_BATCH = 5_000;
-/** The maximum number of keys in a batch: PostgREST returns no more rows (supabase/config.toml). */
-const MAX_ANSWERED = 1_000;
+/** The maximum number of rows and of keys in a batch, which has the time of a call: 1,000 keys took up to 3 s on a busy machine. */
+const MAX_BATCH = 1_000;
+const MAX_ANSWERED = 200;
 /** The store's answer for one key is smaller, in bytes. */
 const ANSWER_SIZE = 500;
 
@@ -112,15 +112,17 @@ export function openUsage(options: UsageOptions): Usage {
     return { function: options.function, args, returns: 'rows', readOnly: false };
   }
 
-  async function ask(key: string): Promise<void> {
+  async function ask(key: string, isAccepted: boolean): Promise<void> {
     const keyHash = hash('sha256', key, 'hex');
     // An account that was dropped while its calls are being recorded has counted them.
     const sent = unanswered?.accounts.find((account) => account.hash === keyHash);
     const account = accounts.get(key) ?? pending.get(key) ?? sent ?? new Account(keyHash);
     const { day } = readCalendar();
     const result = await callStore(toBatchCall([{ key: account.hash }], null), brieflyMs);
-    accounts.set(key, account);
     learning.delete(key);
+    // Invented keys would drive the others out.
+    if (!isAccepted && ('failure' in result || result.json === '[]')) return;
+    accounts.set(key, account);
     // After a failure the answer to the next batch has the limits.
     updateAccounts([account], day, [], 'failure' in result ? '[]' : result.json);
   }
@@ -137,8 +139,8 @@ export function openUsage(options: UsageOptions): Usage {
   }
 
   /** Asks for the limits of a key, once for all calls that need them meanwhile. */
-  function askOnce(key: string): Promise<void> {
-    const asked = learning.get(key) ?? ask(key);
+  function askOnce(key: string, isAccepted = true): Promise<void> {
+    const asked = learning.get(key) ?? ask(key, isAccepted);
     learning.set(key, asked);
     return asked;
   }
@@ -219,7 +221,7 @@ export function openUsage(options: UsageOptions): Usage {
 
   return {
     // accounts.has would not mark the key as recently used.
-    learn: (key) => (accounts.get(key) ? undefined : askOnce(key).then(() => admit(key))),
+    learn: (key, isAccepted) => (accounts.get(key) ? undefined : askOnce(key, isAccepted).then(() => admit(key))),
     admit,
     request: ({ operation, key, status, isAdmitted = false }) => {
       const account = key === undefined ? undefined : accounts.peek(key);
@@ -242,9 +244,9 @@ export function openUsage(options: UsageOptions): Usage {
     close: async () => {
       clearInterval(timer);
       const end = performance.now() + BRIEFLY_MS;
-      await sending;
-      while (unanswered || rows > 0) {
-        if (await flush(brieflyMs)) continue;
+      while (sending || unanswered || rows > 0) {
+        // What was being sent has the time of a call, which may be longer than that of a stop.
+        if (await Promise.race([flush(brieflyMs), delay(brieflyMs, false, { ref: false })])) continue;
         // The connection may have been lost meanwhile.
         if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
         const left = [...pending.values()].flatMap((account) => [...account.rows.values()]);

@@ -82,7 +82,7 @@ function start(recordEveryMs = 2 ** 31 - 1): Process {
     call: async (operation = 'listarAcademias', key = KEYS.aurora, answered = 200) => {
       const admitted = await usage.admit(key);
       const wait = admitted?.retryAfter;
-      const learned = wait === undefined && answered === 200 ? await usage.learn(key) : undefined;
+      const learned = wait === undefined && answered !== 401 ? await usage.learn(key, answered === 200) : undefined;
       const admission = learned ?? admitted;
       const status = wait === undefined ? answered : 429;
       const isAdmitted = admission !== undefined && admission.retryAfter === undefined;
@@ -147,7 +147,7 @@ test('asks the store once for a new key, and for all keys of a batch together', 
 
 test('does not count an unknown key or path, and asks the store nothing more for them', async () => {
   const { call, usage } = start();
-  for (const status of [401, 422]) await call('listarAcademias', 'wms_demo_ninguem', status);
+  await call('listarAcademias', 'wms_demo_ninguem', 401);
   const request = createRecord('GET', '/nada', {});
   usage.request({ ...request, endpoint: 'none', status: 404, durationMs: 1, responseBytes: 1 });
   await usage.flush();
@@ -158,13 +158,25 @@ test('does not count an unknown key or path, and asks the store nothing more for
   expect(sequences()).toEqual([null, null]);
 });
 
-test('sends as many keys in a batch as PostgREST returns, and all that were counted', async () => {
+test('counts a key whose calls all fail, and of those that the store does not know none', async () => {
+  await setLimits({ per_day: 2 });
+  const { call, usage } = start();
+  const statuses: number[] = [];
+  for (let n = 0; n < 3; n += 1) statuses.push((await call('listarAcademias', KEYS.aurora, 422)).status);
+  expect(statuses).toEqual([422, 422, 429]);
+  for (let n = 0; n < 2; n += 1) await call('listarAcademias', 'wms_demo_ninguem', 422);
+  await usage.flush();
+  expect(await read()).toEqual(['11-30 listarAcademias 429 1', '11-30 listarAcademias 4xx 2']);
+  expect(rows(recorded.length - 2)).toHaveLength(2);
+});
+
+test('sends so many keys in a batch as have time in a call, and all that were counted', async () => {
   const { call, usage } = start();
   onRecord = async () => ({ json: '[]', count: 0 });
-  for (let n = 0; n < 1_500; n += 1) await call('listarAcademias', `wms_demo_${n}`);
+  for (let n = 0; n < 300; n += 1) await call('listarAcademias', `wms_demo_${n}`);
   recorded = [];
   await usage.flush();
-  expect([sequences(), rows(0).length, rows(1).length]).toEqual([[1, 2, null], 1_000, 500]);
+  expect([sequences(), rows(0).length, rows(1).length]).toEqual([[1, 2, null], 200, 100]);
 });
 
 test('records by itself what was counted', async () => {
