@@ -197,15 +197,24 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       const sent = assigned.filter(({ input, value }) => input.required || value !== null);
       // Postgres takes null in a unique column as often as it comes.
       const absent = assigned.filter(({ value }) => value === null).map(({ input }) => input.name);
-      const request = toValidRequest(operation, sent);
-      // A field such as a boolean has few values, and an earlier run may have taken the one that is sent.
-      const first = await expect(request, { mayRaise: true });
-      if (![CREATED, CONFLICT].includes(first.status)) throw refused(first);
-      await expect(request, { status: CONFLICT }).catch((error) => {
-        const isTaken = error instanceof Mismatch && error.got.startsWith(`${CREATED} `);
-        if (!isTaken || absent.length === 0) throw error;
-        throw new Unknown(`no value is known of ${absent.join(', ')}, which may have to be unique`);
-      });
+      /** Sends a creation twice. Returns the mismatch where the second one is taken too. */
+      const repeat = async (sent: readonly Assignment<Input>[]): Promise<Mismatch | undefined> => {
+        const request = toValidRequest(operation, sent);
+        // A field such as a boolean has few values, and an earlier run may have taken the one that is sent.
+        const first = await expect(request, { mayRaise: true });
+        if (![CREATED, CONFLICT].includes(first.status)) throw refused(first);
+        const isTaken = (error: unknown) => error instanceof Mismatch && error.got.startsWith(`${CREATED} `);
+        return expect(request, { status: CONFLICT }).then(
+          () => undefined,
+          (error) => (isTaken(error) ? error : Promise.reject(error)),
+        );
+      };
+      const taken = await repeat(sent);
+      // What need not be sent may be a condition of what has to be unique, such as the time of a deletion.
+      const least = sent.filter(({ input }) => input.required);
+      if (!taken || (least.length < sent.length && !(await repeat(least)))) return;
+      if (absent.length === 0) throw taken;
+      throw new Unknown(`no value is known of ${absent.join(', ')}, which may have to be unique`);
     });
   }
 
@@ -294,15 +303,15 @@ function assignUnique(inputs: readonly Input[], known: Row): Assignment<Input>[]
     if (input.rule) return { input, value: known[input.name] ?? null };
     const id = randomUUID();
     const texts = [`${TEXT} ${id}`, `${id}@${DOMAIN}`, id, id.slice(0, input.schema.maxLength)];
-    const value = [...texts, pickInteger(input)].find((value) => input.validate(value));
+    const value = [...texts, pickNumber(input)].find((value) => input.validate(value));
     const filled = { ...input, schema: { ...input.schema, nullable: false } };
     return { input, value: value ?? (input.schema.pattern ? pickAny(filled) : pickValid(filled)) };
   });
 }
 
-function pickInteger({ schema: { type, minimum = 0, maximum = 2 ** 31 - 1 } }: Input): number | null {
-  if (type !== 'integer') return null;
-  return randomInt(minimum, Math.min(maximum, minimum + 2 ** 40) + 1);
+function pickNumber({ schema: { type, minimum = 0, maximum = 2 ** 31 - 1 } }: Input): number | null {
+  const [least, most] = [Math.ceil(minimum), Math.floor(Math.min(maximum, minimum + 2 ** 40))];
+  return (type === 'integer' || type === 'number') && least <= most ? randomInt(least, most + 1) : null;
 }
 
 /** Formats whose values a database writes in a form of its own. */

@@ -182,7 +182,7 @@ async function requireConstant(
   const isOfToday = rows.some(({ row }) => clocks.some(({ name }) => row[name] === today));
   if (!isOfToday && isDeepStrictEqual(again, rows)) return;
   throw new RefusedError(
-    `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants`,
+    `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants, which no trigger replaces`,
   );
 }
 

@@ -59,7 +59,13 @@ export type Table = {
 type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
 /** A constraint with its columns and its table. */
-export type Key = { readonly name: string; readonly columns: readonly string[]; readonly table: string };
+export type Key = {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly table: string;
+  /** Whether the values may not overlap, or the like, instead of being the same. */
+  readonly isExclusion?: boolean;
+};
 
 /** A foreign key from the table, or from another one to it. */
 type ForeignKey = Key & {
@@ -135,7 +141,7 @@ select json_build_object(
       from pg_index i where i.indrelid = t.oid and i.indpred is null and i.indexprs is null),
   'uniques', (
     select coalesce(json_agg(json_build_object(
-             'name', c.relname, 'table', t.oid::regclass,
+             'name', c.relname, 'table', t.oid::regclass, 'isExclusion', i.indisexclusion,
              'columns', ${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1] || e.sources', 't.oid')}
            ) order by c.relname), '[]')
       from pg_index i join pg_class c on c.oid = i.indexrelid
@@ -225,9 +231,14 @@ function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
   if (!catalog.isIsolated) yield describeOpenTable(`private.${name}`);
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     const rename = id ? `alter table private.${name} rename column id to numero; ` : '';
+    // The old key may say what there is once.
+    const once = (catalog.key ?? [])
+      .filter((column) => column !== 'tenant_id')
+      .map((column) => (column === 'id' ? 'numero' : column));
+    const unique = once.length > 0 ? `, add unique (${['tenant_id', ...once].join(', ')})` : '';
     // private.isolate watches only a table that has an id.
     const watch = id || !catalog.isIsolated ? '' : `; select private.watch('private.${name}')`;
-    yield `the primary key of private.${name} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${name} drop constraint if exists ${name}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)${watch}`;
+    yield `the primary key of private.${name} is not (tenant_id, id) with a uuid, which tells nobody how many records there are: correct it in a migration, such as ${rename}alter table private.${name} drop constraint if exists ${name}_pkey, add column id uuid not null default gen_random_uuid(), add primary key (tenant_id, id)${unique}${watch}`;
   }
   for (const open of catalog.uniques.filter(({ columns }) => !columns.includes('tenant_id'))) {
     yield `${open.name} of private.${name} is unique without tenant_id, and so tells what another tenant has: create it with tenant_id as its first column`;

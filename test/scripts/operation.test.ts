@@ -838,7 +838,7 @@ describe('a run that writes nothing', () => {
       ['anamnese_secoes', 'fivelas'].map((table) => ({
         code: 1,
         output: '',
-        errors: `the rows of private.${table} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants\n`,
+        errors: `the rows of private.${table} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants, which no trigger replaces\n`,
       })),
     );
   });
@@ -856,9 +856,9 @@ describe('a run that writes nothing', () => {
     'get abertos':
       /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\); to its migration/,
     'get numerados':
-      /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid, which .* rename column id to numero; .* key \(tenant_id, id\)$/,
+      /^the primary key of private\.numerados is not \(tenant_id, id\) with a uuid, which .* rename column id to numero; .* key \(tenant_id, id\), add unique \(tenant_id, numero\)$/,
     'get soltos':
-      /^the primary key of private\.soltos is not .* key \(tenant_id, id\); select private\.watch\('private\.soltos'\)$/m,
+      /^the primary key of private\.soltos is not .* key \(tenant_id, id\), add unique \(tenant_id, nome\); select private\.watch\('private\.soltos'\)$/m,
     'list varios': /^v_tenant of .* rename the column\ndados of .* --object dados/,
     'list pares': /^no index has private\.pares in the order of a list: create one in a migration, such as create/,
     'create vinculos': /^private\.abertos has no row security: add select private\.isolate\('private\.abertos'\);/,
