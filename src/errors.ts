@@ -72,6 +72,8 @@ export type InvalidInput = {
   readonly fields: FieldErrors;
   /** The languages of the messages (BCP 47 tags); English by default. */
   readonly languages?: readonly string[];
+  /** The store could not read a value, and has not called the function: it says nothing about the key. */
+  readonly isUnread?: true;
 };
 
 /** Every way a request can fail. */

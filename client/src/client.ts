@@ -396,8 +396,9 @@ function isFieldMessages(error: unknown): error is FieldMessages {
 /** The gateway sends seconds. A proxy may send a date. */
 function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
   const text = headers.get('Retry-After') ?? '';
-  // `Date.parse` takes numbers too, such as -1.
-  const seconds = /^[A-Z]/i.test(text) ? (Date.parse(text) - Date.now()) / 1_000 : Number.parseFloat(text);
+  // `Date.parse` takes numbers too, such as 1.5.
+  const isNumber = /^-?\d+(\.\d+)?$/.test(text);
+  const seconds = isNumber ? Number(text) : (Date.parse(text) - Date.now()) / 1_000;
   return Number.isNaN(seconds) ? {} : { retryAfterSeconds: Math.max(Math.ceil(seconds), 0) };
 }
 

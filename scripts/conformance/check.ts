@@ -40,8 +40,8 @@ export type Setting = {
   readonly sender?: symbol;
   /** The other tenant's records by list, as first read. */
   readonly foreign: Map<ListOperation, Promise<readonly Row[]>>;
-  /** Every record of a page of the run's own key, with its request. */
-  readonly shown: Map<string, Request>;
+  /** By list the records that the checks of lists have read with the run's own key, each with its request. */
+  readonly shown: Map<ListOperation, Map<string, Request>>;
   readonly seed: number;
   /** Generated values per check, in addition to those at the bounds. */
   readonly runs: number;

@@ -75,6 +75,20 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
       testPages(1, (start, rows) => ({ after: idOf(rows[start - 1] as Row) })),
     );
   }
+  yield checkRecords('fills every page', async () => {
+    const { request, rows } = await readPage({ limit: largest });
+    const { length } = rows;
+    const last = rows.at(-1);
+    if (!last || length >= largest) return;
+    // The last record may be deleted meanwhile, and an offset may have a maximum: then nothing is known.
+    const next = await readPage({ limit: largest, ...(after ? { after: idOf(last) } : { offset: length }) }).catch(
+      (error) => {
+        if (!(error instanceof Mismatch)) throw error;
+      },
+    );
+    if (!next?.rows.length || (await readPage({ limit: largest })).rows.length > length) return;
+    throw new Mismatch(request, 'a full page, or one of all records', `${length} records, and more behind them`);
+  });
   yield checkRecords('gives nothing beyond the end', async () => {
     const { length } = await readWhole();
     const { maximum = 2_147_483_647 } = offset.schema;

@@ -56,7 +56,11 @@ export function createReader(setting: Setting, operation: ListOperation) {
     const { body, headers } = await expectAnswer(setting, operation, request);
     const rows = body as readonly Row[];
     if (rows.length > most) throw new Mismatch(request, `at most ${most} records`, `${rows.length} records`);
-    if (setting.sender === undefined) for (const row of rows) setting.shown.set(identify(row), request);
+    if (setting.otherKey && setting.sender === undefined) {
+      const shown = setting.shown.get(operation) ?? new Map<string, Request>();
+      setting.shown.set(operation, shown);
+      for (const row of rows) shown.set(identify(row), request);
+    }
     return { request, rows, tag: headers.etag, links: readLinks(request, headers.link) };
   }
 
@@ -94,7 +98,7 @@ export function createReader(setting: Setting, operation: ListOperation) {
       pages.push(page);
       const last = page.rows.at(-1);
       // A page that ends like an earlier one would start an endless loop.
-      if (!last || (hasId(last) && seen.has(idOf(last)))) break;
+      if (!last || page.rows.length < limit || (hasId(last) && seen.has(idOf(last)))) break;
       seen.add(idOf(last));
       await onPage(pages.length);
       start = after ? { after: idOf(last) } : { offset };

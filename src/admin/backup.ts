@@ -29,7 +29,7 @@ const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
 const KEYS =
-  'Keys that were revoked since the backup work again, and all have the permissions and limits of then: correct them before you start the gateway.';
+  'Keys that were revoked since the backup work again, and all have the permissions, limits and expiries of that time: correct them before you start the gateway.';
 const READ_KEYS = `
   select jsonb_agg(to_jsonb(k) - 'key_hash') as keys, (select jsonb_agg(to_jsonb(t)) from private.tenants t) as tenants
     from private.api_keys k`;
@@ -120,7 +120,7 @@ export async function restore(config: StoreConfig, name: string, options: Restor
         await db.query(LIMIT_TENANTS, [JSON.stringify(read.value.tenants)]);
         const { rows } = await db.query(CHANGE_KEYS, [JSON.stringify(read.value.keys)]);
         revoked = (rows as ChangedKey[]).flatMap(({ prefix, isActive }) => (isActive ? [] : [{ prefix }]));
-        keys = t`Of ${read.value.keys.length} keys ${rows.length} had been revoked, rotated or given other permissions or limits since the backup, and are as they were again.`;
+        keys = t`Of ${read.value.keys.length} keys ${rows.length} had been changed since the backup, and are again as in the replaced store.`;
       },
     },
   ).catch((error) => {

@@ -201,7 +201,7 @@ export function checkValue(value: string, column: Column, exact = false): Messag
   if (kind) return isOf(value, kind.check) ? (findRounding(value, type) ?? findOverflow(value, type)) : kind.message;
   if (name === 'email' && !isOf(value, formats.email as Check)) return BAD_EMAIL;
   if (!exact && NO_VALUE.test(value))
-    return t`is what a spreadsheet shows in place of a value: correct the cell, or widen its column`;
+    return t`is what a spreadsheet shows in place of a value: correct the cell, or leave it empty`;
   if (!exact && SHORTENED.test(value)) return t`is a number that Excel has shortened: format its column as text`;
   // Postgres counts a surrogate pair as one character.
   const isLong = maxLength !== null && value.length > maxLength && [...value].length > maxLength;

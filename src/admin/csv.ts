@@ -10,6 +10,8 @@ export type CsvRecord = { readonly line: number; readonly cells: readonly string
 
 /** Of two that a header has as often, the first: titles contain commas rather than the others. */
 const DELIMITERS = ['\t', ';', ','];
+/** How much of a file is searched for the delimiter, in characters. */
+const MAX_HEADER = 100_000;
 /** A first line that tells Excel the delimiter. */
 const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 
@@ -68,8 +70,9 @@ function countBreaks(text: string): number {
 export function findDelimiter(text: string): string {
   const declared = DECLARATION.exec(text)?.[1];
   if (declared) return declared;
-  // A title in quotes may have a line break.
-  const [header = ''] = /^(?:"[^"]*"|[^"\r\n])*/.exec(text.replace(/^[\r\n]+/, '')) ?? [];
+  // A title in quotes may have a line break. Another quote is a character.
+  const [header = ''] =
+    /^(?:(?<=^|[;,\t])"[^"]*"|[^\r\n])*/.exec(text.slice(0, MAX_HEADER).replace(/^[\r\n]+/, '')) ?? [];
   const unquoted = header.replaceAll(/"[^"]*("|$)/g, '');
   const count = (delimiter: string) => unquoted.split(delimiter).length;
   const [most = ','] = DELIMITERS.toSorted((one, other) => count(other) - count(one));

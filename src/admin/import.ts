@@ -224,7 +224,8 @@ function readLine(
 ): Line {
   // Excel leaves out the delimiters of empty values at the end of a line.
   const rest = headers.slice(cells.length);
-  const texts = rest.every(({ column }) => !column?.required) ? [...cells, ...rest.map(() => '')] : cells;
+  const isWhole = cells.length > 1 && rest.every(({ column }) => !column?.required);
+  const texts = isWhole ? [...cells, ...rest.map(() => '')] : cells;
   const message = findMisfit(texts, headers, ignoreUnknown);
   if (message === undefined) return writer.read(line, texts);
   return { line, texts: cells, fields: {}, bad: [{ line, field: null, value: null, message }] };

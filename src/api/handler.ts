@@ -63,11 +63,9 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
 
   /** Starts to count the calls of a key once the store has answered the first: its limits refuse the next call. */
   async function learn(context: RequestContext, key: string, result: CallResult): Promise<void> {
-    const failure = 'failure' in result ? result.failure : undefined;
-    if (failure && !mayFollowKey(failure)) return;
-    const learned = limits.learn(key, failure === undefined);
-    // A fault may have taken the time of the request.
-    if (learned && !(failure && isFault(failure))) context.admission = await learned;
+    const isAccepted = !('failure' in result);
+    const learned = isAccepted || followsKey(result.failure) ? limits.learn(key, isAccepted) : undefined;
+    if (learned) context.admission = await learned;
   }
 
   function toRows(operation: Operation, result: CallResult): Rows {
@@ -98,10 +96,11 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   };
 }
 
-/** Whether the function may have accepted the key before it failed. */
-function mayFollowKey(failure: Failure): boolean {
+/** Whether the function has accepted the key, as far as is known, before it failed. Another answer must not tell a key from others. */
+function followsKey(failure: Failure): boolean {
+  if (failure.kind === 'invalidInput') return !failure.isUnread;
   if (failure.kind === 'refusedKey') return failure.lacksPermission === true;
-  return failure.kind !== 'storeUnavailable' && failure.kind !== 'storeOverloaded';
+  return failure.kind === 'raised' || failure.kind === 'answerTooLarge';
 }
 
 function toInvalid(name: string, answerLimit: number): Failure {

@@ -1,5 +1,5 @@
 // The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no worker can
-// delay the metrics, and nothing else. It loads all of its code at the start: later other code may be on the disk.
+// delay the metrics, and nothing else. It loads its code before it starts workers: later other code may be on the disk.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Config, FILES } from '../config.ts';

@@ -61,6 +61,8 @@ const KEEP_DAYS = 400;
 const CLEAN_EVERY_MS = 60_000;
 /** How long the first call of a key waits for its limits, and close() for the store, in ms. */
 const BRIEFLY_MS = 2_000;
+/** How long close() waits for what is being sent, in ms: its calls have the time of a deadline, which may be longer than a stop may take. */
+const SENDING_MS = 8_000;
 /** The delay between two attempts of close(), in ms. */
 const RETRY_MS = 100;
 /** The maximum number of known keys. A dropped key is learned again. */
@@ -243,12 +245,13 @@ export function openUsage(options: UsageOptions): Usage {
     flush: async () => void (await flush()),
     close: async () => {
       clearInterval(timer);
+      const sent = sending?.then(() => false);
+      const isHanging = sent !== undefined && (await Promise.race([sent, delay(SENDING_MS, true, { ref: false })]));
       const end = performance.now() + BRIEFLY_MS;
-      while (sending || unanswered || rows > 0) {
-        // What was being sent has the time of a call, which may be longer than that of a stop.
-        if (await Promise.race([flush(brieflyMs), delay(brieflyMs, false, { ref: false })])) continue;
+      while (isHanging || unanswered || rows > 0) {
+        if (!isHanging && (await flush(brieflyMs))) continue;
         // The connection may have been lost meanwhile.
-        if (performance.now() < end && (await delay(RETRY_MS, true))) continue;
+        if (!isHanging && performance.now() < end && (await delay(RETRY_MS, true))) continue;
         const left = [...pending.values()].flatMap((account) => [...account.rows.values()]);
         const count = [...left, ...(unanswered?.rows ?? [])].reduce((sum, { calls }) => sum + calls, lost);
         log.warn(`The usage of ${count} calls is lost`);

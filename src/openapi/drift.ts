@@ -214,9 +214,10 @@ class Comparison {
       const array = itemsOf(schema);
       const isScalar = scalarOf(array ?? schema) && isWrittenAs(array ?? schema, { type });
       const other = isScalar ? `${type}${array ? '[]' : ''}` : 'jsonb';
-      const returned = `it returns ${isSet ? `rows: return ${other}` : type}`;
       // A row would be answered with its first column.
-      const isOther = isSet || type === 'record' || !isWrittenAs(schema, { type });
+      const isRow = !isSet && type === 'record';
+      const returned = `it returns ${isRow ? 'a row' : isSet ? 'rows' : type}${isSet || isRow ? `: return ${other}` : ''}`;
+      const isOther = isSet || isRow || !isWrittenAs(schema, { type });
       if (isOther) this.#add(place, `the response is ${describeSchema(schema)}`, returned);
       return;
     }

@@ -36,11 +36,10 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 const INVALID_VALUE = /^(22|23514$)/;
 /** A column or a domain takes no null. */
 const NOT_NULL = '23502';
-/**
- * The last line of an error's context: Postgres was reading a parameter, and had not called the function yet. Not where it lists all of
- * them, as log_parameter_max_length_on_error asks for.
- */
-export const PARAMETER = /(?:^|\n)(?![^\n]*: \$\d+ = )[^\n]*?\$(\d+)[^\n]*$/;
+/** The end of an error's context: Postgres was reading a parameter, perhaps with its value, and had not called the function yet. */
+const PARAMETER = /(?:^|\n)[^\n]*?\$(\d+)(?:[^\n=]*| = .*)$/s;
+/** A line that lists all parameters, as log_parameter_max_length_on_error asks for. */
+const LIST = /(?:^|\n)[^\n']*: \$1 = /;
 /** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 /** The name of another type in it. */
@@ -72,10 +71,15 @@ export function toFailure(error: PgError): Refusal | Fault {
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
 }
 
+/** Whether an error with a context came before the call of the function. */
+export function isBeforeCall(where: string): boolean {
+  return where === '' || LIST.exec(where)?.index === 0 || (!LIST.test(where) && PARAMETER.test(where));
+}
+
 /** Turns the fault of an argument that Postgres cannot read into a refusal of that field: the value is the client's mistake. */
 export function blameArgument(result: Result, { args }: Call): Result {
   const { where = '' } = readInvalidValue(result) ?? {};
-  const [, number] = PARAMETER.exec(where) ?? [];
+  const [, number] = (!LIST.test(where) && PARAMETER.exec(where)) || [];
   return blame(result, Object.keys(args)[Number(number) - 1]);
 }
 
@@ -88,12 +92,13 @@ export async function blameNamed(
   { args }: Call,
   readTypes: () => Promise<ReadonlyMap<string, string>>,
 ): Promise<Result> {
-  const { message } = readInvalidValue(result) ?? {};
+  const { message, code } = readInvalidValue(result) ?? {};
   if (message === undefined) return result;
   const [, domain] = DOMAIN.exec(message) ?? [];
   const [, type] = TYPE.exec(message) ?? [];
   const isQuoted = (name: string) => textsOf(args[name]).some((text) => message.includes(`"${text}"`));
-  const quoted = Object.keys(args).filter((name) => domain !== undefined || isQuoted(name));
+  const isMeant = (name: string) => (code === NOT_NULL ? args[name] === null : domain !== undefined || isQuoted(name));
+  const quoted = Object.keys(args).filter(isMeant);
   if (quoted.length === 0) return result;
   const types = await readTypes();
   const isNamed = (name: string) => {
@@ -114,7 +119,9 @@ function readInvalidValue(result: Result): PgError | undefined {
 }
 
 function blame(result: Result, name: string | undefined): Result {
-  return name === undefined ? result : { failure: { kind: 'invalidInput', fields: { [name]: [CANNOT_HOLD] } } };
+  return name === undefined
+    ? result
+    : { failure: { kind: 'invalidInput', fields: { [name]: [CANNOT_HOLD] }, isUnread: true } };
 }
 
 /** The texts of an argument that Postgres may quote in a message. */

@@ -207,7 +207,7 @@ begin
        i.response ->> 'id' = any (v_all_ids)
        or exists (
          select from jsonb_path_query(i.response, '$.** ? (@.type() == "string")') v (value)
-          where v.value #>> '{}' = any (v_all_ids)
+          where v.value #>> '{}' = any (v_all_ids) and private.to_uuid(v.value #>> '{}') is not null
        )
      );
   get diagnostics deleted = row_count;

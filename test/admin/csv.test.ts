@@ -23,6 +23,7 @@ test.each([
   ['nome', ','],
   ['\nnome;email', ';'],
   ['"Nome\ncompleto";email', ';'],
+  ['Nome;Altura 5";email\na,"b,c"', ';'],
 ])('the delimiter of %s is %s', (header, delimiter) => {
   expect(findDelimiter(`${header}\n`)).toBe(delimiter);
 });

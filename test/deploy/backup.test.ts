@@ -415,7 +415,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       refused('Expected --yes, because there is no terminal to ask on.\nSee --help.', 2),
     );
     expect(succeed(await admin('restore', backup, '--replace', '--yes'))).toContain(
-      'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 6 keys 3 had been revoked, rotated or given other permissions or limits since the backup, and are as they were again.\n',
+      'Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 6 keys 3 had been changed since the backup, and are again as in the replaced store.\n',
     );
     const restoredKeys = await readKeys();
     // The key that replaced one since is lost.

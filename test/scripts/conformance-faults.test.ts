@@ -191,14 +191,13 @@ const OF_LIST: Faults = {
   },
   'continues after any record': { 'a page after a record that skips one': [SKIPS_AFTER, SKIPPED] },
   'gives the page of any limit and offset': {
-    'pages of three records at most': [
-      rows((all) => all.slice(0, 3)),
-      { expected: 'a2000000-0000-4000-8000-000000000004 too, 4 records in all' },
-    ],
     'an offset that skips a record': [
       parameter('offset', (value) => (Number(value) > 1 ? String(Number(value) + 1) : value)),
     ],
     'a page that is longer than its limit': [parameter('limit', (value) => String(Math.min(Number(value) + 1, 1000)))],
+  },
+  'fills every page': {
+    'pages of three records at most': [rows((all) => all.slice(0, 3)), { got: '3 records, and more behind them' }],
   },
   'gives nothing beyond the end': {
     'the first page beyond the end': [
@@ -356,7 +355,7 @@ function duplicates(nth: number): Fault {
   return answers(({ status, body }, { method, body: sent = '', headers: { 'Idempotency-Key': key } }) => {
     const name = key && JSON.parse(sent).p_nome;
     if (name) requests.set(name, countOf(name) + 1);
-    const toRows = (row: Row) => (countOf(row.nome) < nth ? [row] : [{ ...row, id: OTHER_ID }, row]);
+    const toRows = (row: Row) => (countOf(row.nome) < nth ? [row] : [row, { ...row, id: OTHER_ID }]);
     return method === 'GET' && status === 200 && withBody((body as Row[]).flatMap(toRows));
   });
 }
@@ -378,7 +377,7 @@ function forgets(isForgotten: (wasAnswered: boolean) => boolean): Fault {
 const OF_CREATION: Faults = {
   'creates what the list shows': {
     'a creation that is carried out twice': [
-      rows((all) => all.flatMap((row) => [{ ...row, id: OTHER_ID }, row])),
+      rows((all) => all.flatMap((row) => [row, { ...row, id: OTHER_ID }])),
       DUPLICATE,
     ],
     'a copy that holds after a creation': [
@@ -772,7 +771,7 @@ describe('a gateway that forgets what it has said', async () => {
       ],
       'another change than it is told': [
         on('PATCH', (body) => withBody({ ...body, preco: 2 })),
-        { expected: 'preco 1' },
+        { expected: matching(/^preco \d+$/) },
       ],
       'a record as it was before a change': [
         answers((answer, { method, target }) => {

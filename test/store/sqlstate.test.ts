@@ -11,6 +11,10 @@ test.each<[where: string, field: string | undefined]>([
   ["unnamed portal parameter $2 = 'ana'", second],
   ['PL/pgSQL function f() line 1\nunnamed portal parameter $2', second],
   ["PL/pgSQL function f() line 1 at RETURN\nunnamed portal with parameters: $1 = 'wms_live_a', $2 = 'ana'", undefined],
+  ["unnamed portal parameter $2 = 'a\nb'", second],
+  ["unnamed portal parameter $2 = 'a: $1 = b'", second],
+  ['portal sem nome parâmetro $2', second],
+  ["unnamed portal with parameters: $1 = 'k', $2 = 'a\nb', $3 = 'x'", undefined],
   ['unnamed portal parameter $2\nPL/pgSQL function f() line 1', undefined],
   ['', undefined],
 ])('an error with the context %j blames the argument %s', (where, field) => {

@@ -67,7 +67,8 @@ function linkLibraries(native: string): void {
 export function toLauncher(folder: string, { postgres }: Programs): Launcher {
   if (process.getuid?.() !== 0) return { command: [], user: {} };
   const { uid, gid } = statSync(folder);
-  if ([dirname(realpathSync(folder)), postgres].every(isOpenToOthers)) return { command: [], user: { uid, gid } };
+  if ([dirname(folder), dirname(realpathSync(folder)), postgres].every(isOpenToOthers))
+    return { command: [], user: { uid, gid } };
   const user = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups'];
   const privilege = ['--inh-caps=+dac_override', '--ambient-caps=+dac_override'];
   return { command: ['setpriv', '--securebits=+no_setuid_fixup', ...user, ...privilege], user: {} };

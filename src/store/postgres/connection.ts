@@ -6,7 +6,7 @@ import type { Duplex } from 'node:stream';
 import { LRUCache } from 'lru-cache';
 import type { DatabaseError } from 'pg-protocol';
 import type { ClientConfig } from '../../database-url.ts';
-import { PARAMETER } from '../sqlstate.ts';
+import { isBeforeCall } from '../sqlstate.ts';
 import type { NamedStatement, Row, Statement } from '../statement.ts';
 import type { Rows } from '../store.ts';
 import { Client } from './client.ts';
@@ -319,8 +319,8 @@ export class Connection {
 
   #stall(step: Step): void {
     const stalled = new Stalled(step);
-    // What forgets one connection, such as a firewall, forgets the others.
-    this.#lose();
+    // A server that can be reached anew: what has forgotten one connection, such as a firewall, has forgotten the others.
+    if (this.#cancellation?.isConfirmed) this.#lose();
     this.abandon(stalled);
     this.#options.onStall?.(stalled);
   }
@@ -477,7 +477,7 @@ export class Connection {
  */
 function isOutdated({ isPrepared, error }: Reply): boolean {
   const { code = '', where = '' } = (error ?? {}) as DatabaseError;
-  return isPrepared && /^(0A|22|42|23514)/.test(code) && (where === '' || PARAMETER.test(where));
+  return isPrepared && /^(0A|22|42|23514)/.test(code) && isBeforeCall(where);
 }
 
 /** Follows a connection while it is opened, and returns a reader of the current step. */
