@@ -162,7 +162,7 @@ export const VARIABLES = {
     /^(?![^:]*:[^:]*$)[\w.:%-]+$/,
   ),
   WORKERS: variable<number | 'auto'>(
-    `number of workers, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor, at most one for two connections; see [Workers](deployment.md#workers)`,
+    `number of workers, 1 to ${MAX_WORKERS}, or \`auto\` for one per processor, at most one per two connections; see [Workers](deployment.md#workers)`,
     1,
     `a whole number from 1 to ${MAX_WORKERS}, or auto`,
     (text) => (text === 'auto' ? text : toInteger(1, MAX_WORKERS)(text)),

@@ -45,7 +45,8 @@ export class WorkerProcess {
     const worker = cluster.fork(env);
     const served = Promise.withResolvers<boolean>();
     const ended = Promise.withResolvers<End>();
-    this.name = `Worker ${number} (process ${worker.process.pid})`;
+    const { pid } = worker.process;
+    this.name = `Worker ${number}${pid === undefined ? '' : ` (process ${pid})`}`;
     this.channel = openChannel<ToWorker, ToPrimary>(worker, (message) => {
       if (message.kind !== 'serving') return answer(message);
       this.isServing = true;
