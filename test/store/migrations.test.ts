@@ -122,8 +122,8 @@ describe('migrations', () => {
   });
 
   test('leave no setting or role to the next one', async () => {
-    const sql = "set role gateway; set client_encoding = 'latin1'; set statement_timeout = 1;";
-    await apply({ '21991231000000_a.sql': sql, '21991231000001_b.sql': 'select pg_sleep(0.1);' });
+    const sql = "set role gateway; set client_encoding = 'latin1'; set statement_timeout = 300;";
+    await apply({ '21991231000000_a.sql': sql, '21991231000001_b.sql': 'select pg_sleep(0.4);' });
     expect(await rows(db, 'select current_user as name')).toEqual([{ name: 'postgres' }]);
   });
 
