@@ -61,7 +61,7 @@ async function runAlone(config: Config, handlers: SignalHandlers): Promise<void>
 }
 
 async function runPrimary(config: Config, handlers: SignalHandlers): Promise<void> {
-  // Workers read .env too, which may have other variables by then: the primary process keeps the gateway's.
+  // Workers read .env too, which may have other variables by then: the primary process keeps what the gateway began with.
   for (const name of Object.keys(VARIABLES)) process.env[name] ??= '';
   const { Primary } = await import('./cluster/primary.ts');
   const primary = new Primary(config);

@@ -397,8 +397,8 @@ function isFieldMessages(error: unknown): error is FieldMessages {
 function readRetryAfter(headers: Headers): { retryAfterSeconds?: number } {
   const text = headers.get('Retry-After') ?? '';
   // `Date.parse` takes numbers too, such as 1.5.
-  const isNumber = /^-?\d+(\.\d+)?$/.test(text);
-  const seconds = isNumber ? Number(text) : (Date.parse(text) - Date.now()) / 1_000;
+  const [number] = /^-?\d+(?:\.\d+)?(?=\s*(?:,|$))/.exec(text) ?? [];
+  const seconds = number === undefined ? (Date.parse(text) - Date.now()) / 1_000 : Number(number);
   return Number.isNaN(seconds) ? {} : { retryAfterSeconds: Math.max(Math.ceil(seconds), 0) };
 }
 

@@ -212,7 +212,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       const taken = await repeat(sent);
       // What need not be sent may be a condition of what has to be unique, such as the time of a deletion.
       const least = sent.filter(({ input }) => input.required);
-      if (!taken || (least.length < sent.length && !(await repeat(least)))) return;
+      if (!taken || (least.length < sent.length && !(await repeat(least).catch(() => taken)))) return;
       if (absent.length === 0) throw taken;
       throw new Unknown(`no value is known of ${absent.join(', ')}, which may have to be unique`);
     });
@@ -309,8 +309,12 @@ function assignUnique(inputs: readonly Input[], known: Row): Assignment<Input>[]
   });
 }
 
+/** The largest number that is made up: a number with 24 bits has all of them. */
+const MAX_PICKED = 2 ** 24;
+
 function pickNumber({ schema: { type, minimum = 0, maximum = 2 ** 31 - 1 } }: Input): number | null {
-  const [least, most] = [Math.ceil(minimum), Math.floor(Math.min(maximum, minimum + 2 ** 40))];
+  const least = Math.max(Math.ceil(minimum), -MAX_PICKED);
+  const most = Math.min(Math.floor(maximum), least + MAX_PICKED);
   return (type === 'integer' || type === 'number') && least <= most ? randomInt(least, most + 1) : null;
 }
 

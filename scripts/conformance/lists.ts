@@ -76,18 +76,22 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     );
   }
   yield checkRecords('fills every page', async () => {
-    const { request, rows } = await readPage({ limit: largest });
-    const { length } = rows;
-    const last = rows.at(-1);
-    if (!last || length >= largest) return;
+    const pages = await readPages();
+    const page = pages.at(-1);
+    const last = page?.rows.at(-1);
+    if (!page || !last || page.rows.length >= largest) return;
+    const beyond = after ? { after: idOf(last) } : { offset: rowsOf(pages).length };
     // The last record may be deleted meanwhile, and an offset may have a maximum: then nothing is known.
-    const next = await readPage({ limit: largest, ...(after ? { after: idOf(last) } : { offset: length }) }).catch(
-      (error) => {
-        if (!(error instanceof Mismatch)) throw error;
-      },
-    );
-    if (!next?.rows.length || (await readPage({ limit: largest })).rows.length > length) return;
-    throw new Mismatch(request, 'a full page, or one of all records', `${length} records, and more behind them`);
+    const hasMore = () =>
+      readPage({ limit: largest, ...beyond }).then(
+        ({ rows }) => rows.length > 0,
+        (error) => !(error instanceof Mismatch) && Promise.reject(error),
+      );
+    if (!(await hasMore())) return;
+    // Others may have added records.
+    const { rows } = await followLink(page, page.request.target.replace(/^[^?]*/, ''));
+    if (rows.length > page.rows.length || !(await hasMore())) return;
+    throw new Mismatch(page.request, 'a full page, or the last one', `${rows.length} records, and more behind them`);
   });
   yield checkRecords('gives nothing beyond the end', async () => {
     const { length } = await readWhole();

@@ -236,7 +236,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
                   key.name,
                   isDeletion
                     ? `there are ${key.table.replace(/^private\./, '')} of this record`
-                    : `another record ${key.isExclusion ? 'conflicts in' : 'has this'} ${key.columns.join(' and ')}`,
+                    : `another record ${key.isExclusion ? 'conflicts with' : 'has'} this ${key.columns.join(' and ')}`,
                 ]),
               ),
               ...toRefusal(

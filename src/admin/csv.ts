@@ -72,8 +72,8 @@ export function findDelimiter(text: string): string {
   if (declared) return declared;
   // A title in quotes may have a line break. Another quote is a character.
   const [header = ''] =
-    /^(?:(?<=^|[;,\t])"[^"]*"|[^\r\n])*/.exec(text.slice(0, MAX_HEADER).replace(/^[\r\n]+/, '')) ?? [];
-  const unquoted = header.replaceAll(/"[^"]*("|$)/g, '');
+    /^(?:(?<=^|[;,\t])"(?:[^"]|"")*"|[^\r\n])*/.exec(text.slice(0, MAX_HEADER).replace(/^[\r\n]+/, '')) ?? [];
+  const unquoted = header.replaceAll(/"(?:[^"]|"")*("|$)/g, '');
   const count = (delimiter: string) => unquoted.split(delimiter).length;
   const [most = ','] = DELIMITERS.toSorted((one, other) => count(other) - count(one));
   return count(most) > 1 ? most : ',';

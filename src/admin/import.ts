@@ -224,7 +224,7 @@ function readLine(
 ): Line {
   // Excel leaves out the delimiters of empty values at the end of a line.
   const rest = headers.slice(cells.length);
-  const isWhole = cells.length > 1 && rest.every(({ column }) => !column?.required);
+  const isWhole = (cells.length > 1 || headers.length < 3) && rest.every(({ column }) => !column?.required);
   const texts = isWhole ? [...cells, ...rest.map(() => '')] : cells;
   const message = findMisfit(texts, headers, ignoreUnknown);
   if (message === undefined) return writer.read(line, texts);

@@ -61,8 +61,8 @@ const KEEP_DAYS = 400;
 const CLEAN_EVERY_MS = 60_000;
 /** How long the first call of a key waits for its limits, and close() for the store, in ms. */
 const BRIEFLY_MS = 2_000;
-/** How long close() waits for what is being sent, in ms: its calls have the time of a deadline, which may be longer than a stop may take. */
-const SENDING_MS = 8_000;
+/** How long close() may take, in ms. What is being sent then has the time of a call, which may be longer. */
+const CLOSE_MS = 8_000;
 /** The delay between two attempts of close(), in ms. */
 const RETRY_MS = 100;
 /** The maximum number of known keys. A dropped key is learned again. */
@@ -102,6 +102,7 @@ export function openUsage(options: UsageOptions): Usage {
   let sending: Promise<boolean> | undefined;
   let cleanedAt = Number.NEGATIVE_INFINITY;
   let isFailing = false;
+  let closesAt = Number.POSITIVE_INFINITY;
 
   function toBatchCall(batch: readonly object[], p_sequence: number | null): Call {
     const args = {
@@ -181,7 +182,7 @@ export function openUsage(options: UsageOptions): Usage {
 
   /** Sends what has been counted, and once a minute has the store delete what has expired. Returns whether that succeeded. */
   async function send(ms: number): Promise<boolean> {
-    for (let goesOn = true; goesOn; ) {
+    for (let goesOn = true; goesOn && performance.now() < closesAt; ) {
       unanswered ??= takeBatch();
       if (!unanswered) break;
       const { day } = readCalendar();
@@ -245,16 +246,18 @@ export function openUsage(options: UsageOptions): Usage {
     flush: async () => void (await flush()),
     close: async () => {
       clearInterval(timer);
-      const sent = sending?.then(() => false);
-      const isHanging = sent !== undefined && (await Promise.race([sent, delay(SENDING_MS, true, { ref: false })]));
-      const end = performance.now() + BRIEFLY_MS;
-      while (isHanging || unanswered || rows > 0) {
-        if (!isHanging && (await flush(brieflyMs))) continue;
+      const begun = performance.now();
+      const since = () => performance.now() - begun;
+      closesAt = begun + CLOSE_MS;
+      while (sending || unanswered || rows > 0) {
+        const over = delay(Math.max(0, CLOSE_MS - since()), undefined, { ref: false });
+        const isSent = await Promise.race([flush(brieflyMs), over]);
+        if (isSent && since() < CLOSE_MS) continue;
         // The connection may have been lost meanwhile.
-        if (!isHanging && performance.now() < end && (await delay(RETRY_MS, true))) continue;
+        if (isSent === false && since() < BRIEFLY_MS && (await delay(RETRY_MS, true))) continue;
         const left = [...pending.values()].flatMap((account) => [...account.rows.values()]);
         const count = [...left, ...(unanswered?.rows ?? [])].reduce((sum, { calls }) => sum + calls, lost);
-        log.warn(`The usage of ${count} calls is lost`);
+        if (count > 0) log.warn(`The usage of ${count} calls is lost`);
         return;
       }
     },

@@ -216,7 +216,7 @@ class Comparison {
       const other = isScalar ? `${type}${array ? '[]' : ''}` : 'jsonb';
       // A row would be answered with its first column.
       const isRow = !isSet && type === 'record';
-      const returned = `it returns ${isRow ? 'a row' : isSet ? 'rows' : type}${isSet || isRow ? `: return ${other}` : ''}`;
+      const returned = `it returns ${isRow ? 'a row: return one value' : isSet ? `rows: return ${other}` : type}`;
       const isOther = isSet || isRow || !isWrittenAs(schema, { type });
       if (isOther) this.#add(place, `the response is ${describeSchema(schema)}`, returned);
       return;

@@ -37,9 +37,9 @@ const INVALID_VALUE = /^(22|23514$)/;
 /** A column or a domain takes no null. */
 const NOT_NULL = '23502';
 /** The end of an error's context: Postgres was reading a parameter, perhaps with its value, and had not called the function yet. */
-const PARAMETER = /(?:^|\n)[^\n]*?\$(\d+)(?:[^\n=]*| = .*)$/s;
+const PARAMETER = /(?:^|\n)[^\n]*?\$(\d+)(?:[^\n=]*| = '(?:[^']|'')*')$/;
 /** A line that lists all parameters, as log_parameter_max_length_on_error asks for. */
-const LIST = /(?:^|\n)[^\n']*: \$1 = /;
+const LIST = /(?:^|\n)[^\n']*: \$1 = (?:'|NULL)/;
 /** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 /** The name of another type in it. */

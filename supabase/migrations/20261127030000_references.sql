@@ -200,7 +200,7 @@ begin
     name := v_table.name::text;
     return next;
   end loop;
-  -- A response need not have the row's id as its "id". A number may be another thing.
+  -- A response need not have the row's id as its "id". Only of a uuid it is sure that it is one.
   delete from private.idempotency_keys i
    where i.tenant_id = p_tenant_id
      and (

@@ -230,7 +230,7 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
   ],
   'no record for a text': [
     `create type public.nomes as (nome text, apelido text); ${changed({ returns: 'public.nomes' })}`,
-    'the response is string; it returns a row: return jsonb',
+    'the response is string; it returns a row: return one value',
     toText,
   ],
   'a set for an array': [changed({ args: ROW, returns: 'record' }), 'the response is an array; it returns one row'],

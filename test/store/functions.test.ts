@@ -201,7 +201,7 @@ responses: { '201': { description: Kept, content: { application/json: { schema: 
       'p_api_key text, out total integer, out nome text)',
     ),
     operation: ROW,
-    refused: 'the response is object; in the database it returns a row: return jsonb',
+    refused: 'the response is object; in the database it returns a row: return one value',
     refusedByNames: '',
   },
   {

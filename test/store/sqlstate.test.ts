@@ -15,6 +15,8 @@ test.each<[where: string, field: string | undefined]>([
   ["unnamed portal parameter $2 = 'a: $1 = b'", second],
   ['portal sem nome parâmetro $2', second],
   ["unnamed portal with parameters: $1 = 'k', $2 = 'a\nb', $3 = 'x'", undefined],
+  ['SQL statement "select * from t where $2 = any(tags)"\nPL/pgSQL function f() line 5 at EXECUTE', undefined],
+  ['JSON data, line 1: {"a":"$1 = \nunnamed portal parameter $2', second],
   ['unnamed portal parameter $2\nPL/pgSQL function f() line 1', undefined],
   ['', undefined],
 ])('an error with the context %j blames the argument %s', (where, field) => {

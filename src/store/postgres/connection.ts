@@ -292,6 +292,8 @@ export class Connection {
     void this.#client.requestCancel().then((isConfirmed) => {
       if (!this.#cancellation) return;
       this.#cancellation.isConfirmed = isConfirmed;
+      // Only now the query has its time to end.
+      this.#cancellation.timer.refresh();
       if (isConfirmed) this.#endCancellation();
       else this.#stall('cancel');
     });

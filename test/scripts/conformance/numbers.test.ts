@@ -65,6 +65,7 @@ test('are told from those of the other key, and none that exists is changed', as
     'shows no record of the other key: passed',
     'tells no record of the other key from an unknown one by id: passed',
     'tells no record of the other key from an unknown one by id: passed',
+    'no page had a record of the other key: passed',
     'leaves the records of the other key as they were: passed',
   ]);
   expect(own).toHaveLength(3);
