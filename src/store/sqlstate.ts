@@ -73,14 +73,18 @@ export function toFailure(error: PgError): Refusal | Fault {
 
 /** Whether an error with a context came before the call of the function. */
 export function isBeforeCall(where: string): boolean {
-  return where === '' || LIST.exec(where)?.index === 0 || (!LIST.test(where) && PARAMETER.test(where));
+  return where === '' || LIST.exec(where)?.index === 0 || readParameter(where) !== undefined;
+}
+
+/** The number of the parameter that Postgres was reading, by the context of an error; undefined for another error. */
+function readParameter(where: string): string | undefined {
+  return LIST.test(where) ? undefined : PARAMETER.exec(where)?.[1];
 }
 
 /** Turns the fault of an argument that Postgres cannot read into a refusal of that field: the value is the client's mistake. */
 export function blameArgument(result: Result, { args }: Call): Result {
   const { where = '' } = readInvalidValue(result) ?? {};
-  const [, number] = (!LIST.test(where) && PARAMETER.exec(where)) || [];
-  return blame(result, Object.keys(args)[Number(number) - 1]);
+  return blame(result, Object.keys(args)[Number(readParameter(where)) - 1]);
 }
 
 /**
