@@ -135,9 +135,10 @@ export function findFormFault({ headers, body }: Answer): string | undefined {
 
 function findSchemaFault({ validate, headers }: DescribedAnswer, answer: Answer): string | undefined {
   if (!validate(answer.body)) return `not the schema of ${answer.status}: ${describeErrors(validate.errors)}`;
-  for (const [name, { schema, validate }] of headers) {
+  for (const [name, { schema, validate, isRequired }] of headers) {
     const text = answer.headers[name];
-    // A proxy may remove headers.
+    // A proxy may remove headers that the document does not require.
+    if (text === undefined && isRequired) return `the header ${name} is missing, which the document requires`;
     if (text !== undefined && !validate(readHeader(schema, text))) {
       return `not the schema of the header ${name}: ${describeErrors(validate.errors)}`;
     }

@@ -13,6 +13,7 @@ import type { Json } from '../../src/store/store.ts';
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
 
 type Described = { readonly schema: Schema; readonly validate: ValidateFunction };
+type DescribedHeader = Described & { readonly isRequired: boolean };
 
 /** A parameter, or a field of the body. */
 export type Input = Described &
@@ -55,7 +56,7 @@ const validators = new Map<Schema, ValidateFunction>();
 /** The form of a gateway's refusal that the document does not declare. */
 const REFUSAL: DescribedAnswer = {
   ...describe({ type: 'object', required: ['error'], maxProperties: 1 } as Schema),
-  ...{ code: '', headers: new Map<string, Described>(), isEmpty: false },
+  ...{ code: '', headers: new Map<string, DescribedHeader>(), isEmpty: false },
 };
 
 /** Reads the operations of a document, which may be compiled already. Throws DocumentError if the gateway could not serve it. */
@@ -131,8 +132,8 @@ function readFields({ isRequired, schema: whole }: NonNullable<Compiled['body']>
 /** The answer with a status, or a range such as `4XX` or `default`; its headers by name in lower case. */
 function readAnswer(code: string, { content, headers = {} }: OpenAPIV3.ResponseObject) {
   const described = Object.entries(headers).map(([name, header]) => {
-    const { schema = {} } = header as OpenAPIV3.HeaderObject;
-    return [name.toLowerCase(), describe(schema as Schema)] as const;
+    const { schema = {}, required: isRequired = false } = header as OpenAPIV3.HeaderObject;
+    return [name.toLowerCase(), { ...describe(schema as Schema), isRequired }] as const;
   });
   const schema = (content?.['application/json']?.schema ?? {}) as Schema;
   return { ...describe(schema), code, headers: new Map(described), isEmpty: content === undefined };

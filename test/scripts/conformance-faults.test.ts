@@ -542,6 +542,10 @@ describe('a faulty gateway', () => {
     const { got } = await findFault(name, fault(wrong), { only, document: copy });
     expect(got).toContain(`not the schema of the header x-request-id: ${error}\n400 `);
     expect(namesOf(await findFaults(fault(right), { only, document: copy }))).not.toContain(name);
+    expect(namesOf(await findFaults(lacks('x-request-id'), { only, document: copy }))).not.toContain(name);
+    response.headers = { 'X-Request-Id': { schema, required: true } };
+    const missing = await findFault(name, lacks('x-request-id'), { only, document: copy });
+    expect(missing.got).toContain('the header x-request-id is missing, which the document requires\n400 ');
   });
 
   const overLimit = (seconds: number) => ({ status: 429, headers: { 'retry-after': String(seconds) } });
