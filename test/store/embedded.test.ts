@@ -268,6 +268,10 @@ describe('the user', () => {
       dataDir,
     ]);
     expect(readdirSync(foreign)).toEqual([]);
+    const look = "import { hasStore } from './src/store/embedded/folder.ts'; hasStore(process.argv[1])";
+    const node = [process.execPath, '--input-type=module', '--eval', look, foreign];
+    const { stderr } = spawnSync('/usr/bin/env', [...launcher, ...node], { encoding: 'utf8' });
+    expect(stderr).toContain(`FolderError: ${foreign} belongs to user 0`);
     const server = pidOf(dataDir);
     expect(statSync(`/proc/${server}`).uid).toBe(OTHER);
     await killElsewhere(child);

@@ -30,10 +30,16 @@ const SOCKET = '.s.PGSQL.5432';
 const SOCKET_BYTES = process.platform === 'linux' ? 107 : 103;
 const OWN: readonly string[] = ['database', 'database.new', 'database.old', 'lock'];
 
-/** Whether a folder has a store, also one whose replacement was interrupted. */
+/** Whether a folder has a store, also one whose replacement was interrupted. Throws FolderError if this process cannot enter it. */
 export function hasStore(folder: string): boolean {
   const { database, old } = toPaths(folder);
-  return fs.existsSync(database) || fs.existsSync(old);
+  try {
+    return [database, old].some((path) => fs.statSync(path, { throwIfNoEntry: false }));
+  } catch (error) {
+    // It knows more about a folder of another user.
+    checkNewFolder(folder);
+    throw toFolderError(folder, error);
+  }
 }
 
 /** Whether a folder has a store of version 1, whose Postgres ran in WebAssembly. */
