@@ -68,6 +68,8 @@ export function createStatementWriter(
 /** The result in a statement's row, which has the columns `json` and, for calls, `count` and `replayed`. */
 export function toResult(row: Row | undefined): Result {
   const [json, count, replayed] = row ?? [];
+  // PostgREST does not tell the null of jsonb from SQL's.
+  if (json === 'null') return noRecord();
   if (typeof json === 'string') {
     const counted = typeof count === 'string' ? { json, count: Number(count) } : { json };
     return replayed === 't' ? { ...counted, isReplayed: true } : counted;

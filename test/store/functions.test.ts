@@ -136,6 +136,12 @@ ${define('', 'table (c public.casal) rows 1', 'c := row(1, 2); return next')}`,
     ),
   },
   {
+    what: 'the null of JSON',
+    sql: define('', 'jsonb', `return 'null'`),
+    operation: ROW.replace('type: object', 'type: object, additionalProperties: true'),
+    answers: [['', 404, { error: 'Not found' }]],
+  },
+  {
     what: 'an object with any names',
     ...value('jsonb', `return '{"available": 3}'`, '{ type: object, additionalProperties: { type: integer } }', {
       available: 3,
