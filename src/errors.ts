@@ -53,6 +53,8 @@ export type RefusedKey = {
   readonly text: string;
   /** The key is valid, but lacks the permission for the call: it does not count as a guess. */
   readonly lacksPermission?: true;
+  /** A bare `raise exception`, which may be about something else. */
+  readonly isBare?: true;
 };
 
 /** A status that SQL raised. It is an answer only if the operation declares it. */

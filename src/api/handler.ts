@@ -64,6 +64,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   /** Starts to count the calls of a key once the store has answered the first: its limits refuse the next call. */
   async function learn(context: RequestContext, key: string, result: CallResult): Promise<void> {
     const isAccepted = !('failure' in result);
+    if (!isAccepted && refusesKey(result.failure)) limits.forget(key);
     const learned = isAccepted || followsKey(result.failure) ? limits.learn(key, isAccepted) : undefined;
     if (learned) context.admission = await learned;
   }
@@ -101,6 +102,11 @@ function followsKey(failure: Failure): boolean {
   if (failure.kind === 'invalidInput') return !failure.isUnread;
   if (failure.kind === 'refusedKey') return failure.lacksPermission === true;
   return failure.kind === 'raised' || failure.kind === 'answerTooLarge';
+}
+
+/** Whether the key is none any more: its calls must not be counted against the limits of its successor. */
+function refusesKey(failure: Failure): boolean {
+  return failure.kind === 'refusedKey' && !failure.lacksPermission && !failure.isBare;
 }
 
 function toInvalid(name: string, answerLimit: number): Failure {

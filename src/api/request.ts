@@ -407,12 +407,15 @@ export function toPlainNumber(text: string): string {
   return sign + (digits.slice(0, end).replace(/^0+(?=\d)/, '') || '0') + rest;
 }
 
-/** Writes the integers in a JSON text as toPlainNumber does. A pattern that repeats for each letter would overflow the stack. */
+/** Writes the integers in a JSON text as toPlainNumber does. */
 export function toPlainIntegers(json: string): string {
   if (!LONG_NUMBER.test(json)) return json;
-  return json.replace(/"(?:[^"\\]+|\\.)*"|-?\d[\d.e+-]*/gi, (token) => {
-    if (token.startsWith('"')) return token;
-    const plain = toPlainNumber(token);
+  let stringEnd = -1;
+  return json.replace(/"|-?\d[\d.e+-]*/gi, (token, at: number) => {
+    if (at <= stringEnd) return token;
+    // A pattern for a whole string would overflow the stack.
+    if (token === '"') stringEnd = findStringEnd(json, at);
+    const plain = token === '"' ? token : toPlainNumber(token);
     return plain.includes('.') ? token : plain;
   });
 }

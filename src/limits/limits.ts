@@ -21,6 +21,7 @@ export type Limits = Guard &
 const NO_USAGE: Omit<Usage, 'flush'> = {
   learn: () => undefined,
   admit: () => undefined,
+  forget: () => {},
   request: () => {},
   close: async () => {},
 };

@@ -20,6 +20,8 @@ export type Usage = {
   learn(key: string, isAccepted: boolean): Promise<Admission | undefined> | undefined;
   /** Counts a call against the limits of its key; undefined for a key without limits. Never rejects. */
   admit(key: string): Promise<Admission | undefined> | undefined;
+  /** Counts the calls of a key no longer. */
+  forget(key: string): void;
   /** Counts a request that has ended. */
   request(request: EndedRequest): void;
   /** Sends what has been counted; for tests. Never rejects. */
@@ -226,6 +228,7 @@ export function openUsage(options: UsageOptions): Usage {
     // accounts.has would not mark the key as recently used.
     learn: (key, isAccepted) => (accounts.get(key) ? undefined : askOnce(key, isAccepted).then(() => admit(key))),
     admit,
+    forget: (key) => void accounts.delete(key),
     request: ({ operation, key, status, isAdmitted = false }) => {
       const account = key === undefined ? undefined : accounts.peek(key);
       if (operation === undefined || key === undefined || !account) return;

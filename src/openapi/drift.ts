@@ -216,8 +216,11 @@ class Comparison {
       const other = isScalar ? `${type}${array ? '[]' : ''}` : 'jsonb';
       // A row would be answered with its first column.
       const isRow = !isSet && type === 'record';
-      const returned = `it returns ${isRow ? 'a row: return one value' : isSet ? `rows: return ${other}` : type}`;
-      const isOther = isSet || isRow || !isWrittenAs(schema, { type });
+      // PostgREST answers with an object of it.
+      const [out] = isRow ? [] : columns;
+      const what = out ? `by the argument ${out.name}: declare it returns ${type}` : type;
+      const returned = `it returns ${isRow ? 'a row: return one value' : isSet ? `rows: return ${other}` : what}`;
+      const isOther = isSet || isRow || out !== undefined || !isWrittenAs(schema, { type });
       if (isOther) this.#add(place, `the response is ${describeSchema(schema)}`, returned);
       return;
     }
@@ -227,7 +230,9 @@ class Comparison {
     }
     const item = (returns === 'row' ? schema : itemsOf(schema)) ?? {};
     const at = returns === 'row' ? place : [...place, 'items'];
-    const isOther = columns.length === 0 && (returns !== 'values' || !isWrittenAs(item, { type }));
+    // Without columns, a record is one that only a query can describe.
+    const isValue = returns === 'values' && type !== 'record' && isWrittenAs(item, { type });
+    const isOther = columns.length === 0 && !isValue;
     const says = returns === 'values' ? `an item is ${describeSchema(item)}` : 'the properties of a record are columns';
     // The column of such a row would have the function's name.
     if (isOther) this.#add(at, says, `it returns ${type}`);

@@ -50,11 +50,11 @@ export function canHold(schema: Schema, held: Type): boolean {
   if (isHidden(held)) return false;
   switch (formOf(schema)) {
     case 'json':
-      return JSONS.includes(type);
+      return JSONS.includes(type) || isUnknown(held);
     case 'bytes':
-      return type === 'bytea';
+      return type === 'bytea' || isUnknown(held);
     case 'array':
-      return type.endsWith('[]') && canHold(itemsOf(schema) ?? {}, itemType(held));
+      return type.endsWith('[]') ? canHold(itemsOf(schema) ?? {}, itemType(held)) : isUnknown(held);
     case 'text':
       return !type.endsWith('[]') && (TEXTS.includes(type) || isUnknown(held) || canHoldScalar(schema, held));
   }
@@ -81,7 +81,7 @@ function canHoldScalar(schema: Schema, { type, labels }: Type): boolean {
 
 /** Whether a type is user-defined and its labels are not known: PostgREST reports only its name. */
 function isUnknown({ type, labels }: Type): boolean {
-  return labels === undefined && !BUILT_IN.includes(type);
+  return labels === undefined && !BUILT_IN.includes(type) && !/^variadic |\[\]$/.test(type);
 }
 
 /** Whether PostgREST cannot use a type: it looks it up by name, and its role has no access to schema private. */

@@ -34,6 +34,9 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 
 /** A value is invalid for its type (class 22), or violates the check of a domain. */
 const INVALID_VALUE = /^(22|23514$)/;
+const CHECK_VIOLATED = '23514';
+/** Types that hold every text. */
+const TEXT = /^(text|character varying|citext)$/;
 /** A column or a domain takes no null. */
 const NOT_NULL = '23502';
 /** The end of an error's context: Postgres was reading a parameter, perhaps with its value, and had not called the function yet. */
@@ -62,10 +65,9 @@ const UNAVAILABLE = /^(08|53|57|PGRST00)/;
  * Everything else is a fault of the store.
  */
 export function toFailure(error: PgError): Refusal | Fault {
-  if (error.code === 'PT401' || error.code === 'P0001') {
-    const lacksPermission = error.code === 'PT401' && error.detail === 'permission';
-    return { kind: 'refusedKey', text: error.message, ...(lacksPermission ? { lacksPermission } : {}) };
-  }
+  const refusal = { kind: 'refusedKey', text: error.message } as const;
+  if (error.code === 'P0001') return { ...refusal, isBare: true };
+  if (error.code === 'PT401') return error.detail === 'permission' ? { ...refusal, lacksPermission: true } : refusal;
   const fields = error.code === 'PT422' ? readFields(error) : undefined;
   if (fields) return { kind: 'invalidInput', fields };
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
@@ -83,13 +85,13 @@ function readParameter(where: string): string | undefined {
 
 /** Turns the fault of an argument that Postgres cannot read into a refusal of that field: the value is the client's mistake. */
 export function blameArgument(result: Result, { args }: Call): Result {
-  const { where = '' } = readInvalidValue(result) ?? {};
-  return blame(result, Object.keys(args)[Number(readParameter(where)) - 1]);
+  const name = Object.keys(args)[Number(readParameter(readInvalidValue(result)?.where ?? '')) - 1];
+  return blame(result, name === undefined ? [] : [name]);
 }
 
 /**
- * Does the same for an error without a context, as PostgREST gives it: the message has to name the value and the type of exactly one
- * argument, or its domain. `readTypes` returns the types of the function's arguments.
+ * Does the same for an error without a context, as PostgREST gives it: blames the arguments whose value and type, or whose domain, are
+ * in the message. `readTypes` returns the types of the function's arguments.
  */
 export async function blameNamed(
   result: Result,
@@ -99,6 +101,8 @@ export async function blameNamed(
   const { message, code } = readInvalidValue(result) ?? {};
   if (message === undefined) return result;
   const [, domain] = DOMAIN.exec(message) ?? [];
+  // A table has checks too, and its message quotes names.
+  if (code === CHECK_VIOLATED && domain === undefined) return result;
   const [, type] = TYPE.exec(message) ?? [];
   const isQuoted = (name: string) => textsOf(args[name]).some((text) => message.includes(`"${text}"`));
   const isMeant = (name: string) => (code === NOT_NULL ? args[name] === null : domain !== undefined || isQuoted(name));
@@ -107,12 +111,13 @@ export async function blameNamed(
   const types = await readTypes();
   const isNamed = (name: string) => {
     const own = types.get(name)?.replace(/( without time zone)?(\[\])?$/, '');
-    if (domain !== undefined) return own?.replace(/^.*\./, '') === domain;
+    if (domain !== undefined) return own?.replace(/^.*\.|"/g, '') === domain;
+    // The function itself may have read a text as another type.
+    if (own !== undefined && TEXT.test(own)) return false;
     // A type with a schema may be a domain over the one that is named.
     return type === undefined || own === undefined || own.includes('.') || own === type;
   };
-  const [name, ...others] = quoted.filter(isNamed);
-  return others.length > 0 ? result : blame(result, name);
+  return blame(result, quoted.filter(isNamed));
 }
 
 function readInvalidValue(result: Result): PgError | undefined {
@@ -122,10 +127,10 @@ function readInvalidValue(result: Result): PgError | undefined {
   return isNull || INVALID_VALUE.test(error.code ?? '') ? error : undefined;
 }
 
-function blame(result: Result, name: string | undefined): Result {
-  return name === undefined
-    ? result
-    : { failure: { kind: 'invalidInput', fields: { [name]: [CANNOT_HOLD] }, isUnread: true } };
+function blame(result: Result, names: readonly string[]): Result {
+  if (names.length === 0) return result;
+  const fields = Object.fromEntries(names.map((name) => [name, [CANNOT_HOLD]]));
+  return { failure: { kind: 'invalidInput', fields, isUnread: true } };
 }
 
 /** The texts of an argument that Postgres may quote in a message. */

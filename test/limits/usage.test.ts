@@ -82,6 +82,7 @@ function start(recordEveryMs = 2 ** 31 - 1): Process {
     call: async (operation = 'listarAcademias', key = KEYS.aurora, answered = 200) => {
       const admitted = await usage.admit(key);
       const wait = admitted?.retryAfter;
+      if (wait === undefined && answered === 401) usage.forget(key);
       const learned = wait === undefined && answered !== 401 ? await usage.learn(key, answered === 200) : undefined;
       const admission = learned ?? admitted;
       const status = wait === undefined ? answered : 429;
@@ -240,6 +241,14 @@ describe('a key with limits', () => {
       '11-30 listarAcademias 2xx 2',
       '11-30 listarAcademias 4xx 1',
     ]);
+  });
+
+  test('spends no calls of its successor once it is refused', async () => {
+    await setLimits({ per_minute: 1, burst: 3 });
+    const { call } = start();
+    await call();
+    for (let n = 0; n < 5; n += 1) expect((await call('listarAcademias', KEYS.aurora, 401)).status).toBe(401);
+    expect((await call()).limit).toMatch(/^"minute";r=0;/);
   });
 
   test('gets so many calls a day and a month, until midnight and the end of the month in the time zone', async () => {

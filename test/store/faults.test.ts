@@ -277,6 +277,7 @@ beforeAll(async () => {
     req.resume().on('end', () => {
       res.writeHead(status, {
         'content-type': 'application/json',
+        'content-range': '0-0/*',
         ...(status === 204 ? {} : { 'content-length': length }),
       });
       if (length <= Buffer.byteLength(body)) res.end(body);

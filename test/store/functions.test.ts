@@ -136,6 +136,73 @@ ${define('', 'table (c public.casal) rows 1', 'c := row(1, 2); return next')}`,
     ),
   },
   {
+    what: 'a column of a table whose name is no pattern',
+    sql: `create table private."c++ (d" (signo text not null);
+${define('', 'table (signo text) rows 1', `return query select 'a'`)}`,
+    operation: ROW.replace('type: object', 'type: object, required: [signo], properties: { signo: { type: string } }'),
+    answers: [['', 200, { signo: 'a' }]],
+  },
+  {
+    what: 'a record whose columns only a query can name',
+    sql: define('', 'setof record', 'return query select 1'),
+    operation: VALUE.replace('schema: {}', 'schema: { type: array, items: { type: object } }'),
+    refused: 'it returns record',
+    refusedByNames: '',
+  },
+  {
+    what: 'one value by an argument',
+    sql: define('out total integer', 'integer', 'total := 7').replace(' default null', ''),
+    operation: VALUE.replace('schema: {}', 'schema: { type: integer, format: int32 }'),
+    refused: 'it returns by the argument total: declare it returns integer',
+    refusedByNames: '',
+  },
+  {
+    what: 'a domain over an array',
+    ...argument(
+      'public.d7',
+      'create domain public.d7 as text[] check (array_length(value, 1) < 3);',
+      '{ type: array, items: { type: string } }',
+      ...(['?v=a&v=b', ['a', 'b'], '?v=a&v=b&v=c'] as const),
+    ),
+  },
+  {
+    what: 'two arguments of one domain',
+    sql: `create domain public."Nota" as integer check (value <= 10);\n${define(
+      'p_v public."Nota" default null, p_w public."Nota"',
+      'jsonb',
+      'return to_jsonb(p_v)',
+    )}`,
+    operation: `parameters: [{ name: v, in: query, schema: { type: integer, format: int32 } }, { name: w, in: query, schema: { type: integer, format: int32 } }]\n${VALUE}`,
+    answers: [['?v=11', 422, { error: { v: ['is no value that can be stored'] } }]],
+  },
+  {
+    what: 'an error of the function that quotes a text, which holds every value',
+    sql: define('p_v text', 'jsonb', `return to_jsonb(p_v::date)`),
+    operation: withQuery('{ type: string }'),
+    answers: [['?v=2024-02-30', 502, { error: 'Data store error' }]],
+  },
+  {
+    what: 'the check of a table whose name is a text',
+    sql: `create table private.pesos (n integer constraint pesos_check check (n > 0));
+grant insert on private.pesos to gateway_functions;
+${define('p_body jsonb', 'jsonb', `insert into private.pesos values (0); return '{}'`, 'volatile')}`,
+    operation: `requestBody: { required: true, content: { application/json: { schema: { type: object, properties: { n: { type: string } } } } } }
+responses: { '201': { description: Weighed, content: { application/json: { schema: {} } } } }`,
+    answers: [['{"n":"pesos"}', 502, { error: 'Data store error' }]],
+  },
+  {
+    what: 'an error with the status of a success',
+    sql: define('', 'jsonb', `raise sqlstate 'PT201' using message = 'secret'`),
+    operation: VALUE,
+    answers: [['', 502, { error: 'Data store error' }]],
+  },
+  {
+    what: 'an error of the function with the code of a foreign statement',
+    sql: define('', 'jsonb', `raise sqlstate '26000' using message = 'none'`),
+    operation: VALUE,
+    answers: [['', 502, { error: 'Data store error' }]],
+  },
+  {
     what: 'the null of JSON',
     sql: define('', 'jsonb', `return 'null'`),
     operation: ROW.replace('type: object', 'type: object, additionalProperties: true'),

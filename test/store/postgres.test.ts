@@ -119,6 +119,21 @@ describe('postgres', () => {
     await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
 
+  test('a function that is replaced reads each digit of its new types after the next comparison', async () => {
+    open('postgres', 2);
+    const replace = async (old: string, type: string) => {
+      const sql = SQL.replace(/p_segundos \w+/, `p_segundos ${type}`).replace('acordado boolean', 'acordado numeric');
+      const body = sql.replace('true from pg_sleep(p_segundos)', 'p_segundos::float8::numeric');
+      await database.query(`drop function public.dormir(text, ${old}); ${body}`);
+      await store.describe(AbortSignal.timeout(20_000));
+    };
+    await replace('float8', 'real');
+    expect(await sleep('0.5')).toEqual([{ acordado: 0.5 }]);
+    await replace('real', 'float8');
+    expect(await sleep('16777217')).toEqual([{ acordado: 16_777_217 }]);
+    await database.query(`drop function public.dormir(text, float8); ${SQL}`);
+  });
+
   test('a function that is replaced takes arguments of its new types at once', async () => {
     open('postgres', 3);
     const types = ['float8', 'smallint', 'float8', 'text', 'smallint', 'float8'];

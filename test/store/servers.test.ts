@@ -169,6 +169,37 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await create(opened);
   });
 
+  const setLogin = (sql: string) => runSql(primary.adminUrl, `alter role gateway_test ${sql}`);
+  const endSessions = (condition = 'true') =>
+    runSql(
+      primary.adminUrl,
+      `select pg_terminate_backend(pid) from pg_stat_activity where usename = 'gateway_test' and ${condition}`,
+    );
+
+  test('serves again when the login may write again, which a session knows of itself alone', async () => {
+    const opened = open([primary]);
+    await create(opened);
+    onTestFinished(() => void setLogin('reset default_transaction_read_only'));
+    await setLogin('set default_transaction_read_only = on');
+    await endSessions();
+    await hasRoles(opened, 'refused');
+    await setLogin('reset default_transaction_read_only');
+    await hasRoles(opened, 'primary');
+    await create(opened);
+  });
+
+  test('serves on the connections that it has while the server takes no other one', async () => {
+    const opened = open([primary]);
+    await create(opened);
+    onTestFinished(() => void setLogin('connection limit -1'));
+    await setLogin('connection limit 0');
+    await endSessions(`query like '%pg_postmaster_start_time%'`);
+    const refused = `select from pg_stat_activity where usename = 'gateway_test' and query like '%pg_postmaster_start_time%'`;
+    await waitFor(async () => expect(await runSql(primary.adminUrl, refused)).toHaveLength(1));
+    await hasRoles(opened, 'primary');
+    await create(opened);
+  });
+
   test('says why a connection to a host has ended', async () => {
     const opened = open([standby, primary]);
     await hasRoles(opened, 'standby', 'primary');

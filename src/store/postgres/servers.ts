@@ -2,12 +2,13 @@
 // and at once when a call fails. A database with one server of any role is not looked at.
 
 import { setTimeout as delay } from 'node:timers/promises';
+import pg from 'pg';
 import type { ClientConfig, DatabaseAddress } from '../../database-url.ts';
 import { within } from '../../deadline.ts';
 import { messageOf, OperatorError } from '../../errors.ts';
 import type { ServerReport } from '../store.ts';
 import { Client } from './client.ts';
-import type { OpenOptions } from './connection.ts';
+import { type OpenOptions, RowQuery } from './connection.ts';
 import { Pool, type PoolOptions } from './pool.ts';
 
 type ServersOptions = PoolOptions & {
@@ -25,6 +26,7 @@ const PAUSE_MS = 20;
 /** A gateway does not wait longer for a server's answer: until then no other one can become the primary. */
 const LOOK_MS = 1_000;
 
+/** Names are for pg; a pool's connection gives the values in this order. */
 const STATE = `
 select -- When it started: not its address, because a server may have several, such as those of both versions of IP.
        extract(epoch from pg_postmaster_start_time())::text as instance,
@@ -65,13 +67,21 @@ export class Server {
   async look(ms: number): Promise<void> {
     let client = this.#client;
     try {
-      const state = await within(ms, async () => {
-        if (!client) {
-          client = new Client(this.options.config);
-          this.#client = client;
-          await client.connect();
+      const state = await within(ms, async (signal) => {
+        try {
+          if (!client) {
+            client = new Client(this.options.config);
+            this.#client = client;
+            await client.connect();
+          }
+          return (await client.query(STATE)).rows[0];
+        } catch (error) {
+          // A server that has no connection left, or refuses the password by now, still serves those that are open.
+          if (!(error instanceof pg.DatabaseError) || this.pool.size.open === 0) throw error;
+          this.#forgetClient();
+          client = undefined;
+          return this.#askPool(signal);
         }
-        return (await client.query(STATE)).rows[0];
       });
       // The server has refused a write meanwhile: this state is out of date.
       if (this.#client !== client) return;
@@ -79,6 +89,8 @@ export class Server {
         this.pool.cut(new Error(`${this.name} is another server now, or was started again`));
       }
       Object.assign(this, state, { isAway: false });
+      // A session keeps the default_transaction_read_only of its login.
+      if (this.isReadOnly) this.#forgetClient();
     } catch (error) {
       // Of a connection that is lost already, pg says only that it is.
       if (this.#client === client) this.doubt(client?.lost ?? (error as Error));
@@ -90,8 +102,22 @@ export class Server {
     this.isAway = true;
     this.reason = `is away: ${messageOf(error)}`;
     this.timeline = 0;
+    this.#forgetClient();
+  }
+
+  #forgetClient(): void {
     this.#client?.connection.stream.destroy();
     this.#client = undefined;
+  }
+
+  async #askPool(signal: AbortSignal) {
+    const query = new RowQuery({ text: STATE, values: [] }, signal);
+    const row = await this.pool.lease(signal, (connection) => {
+      connection.send([query]);
+      return query.answer;
+    });
+    const [instance, isReadOnly, timeline] = row ?? [];
+    return { instance, isReadOnly: isReadOnly === 't', timeline: Number(timeline) };
   }
 
   /** Rejects for a connection to another server: a name may lead to several servers, and to another one after a failover. */
@@ -99,7 +125,10 @@ export class Server {
     const { rows } = await client.query(STATE);
     if (rows[0].instance === this.instance) return;
     const text = 'leads to another server than a moment ago: expected a name of its own for each server';
-    throw new Error(`${this.name} ${text}`);
+    const error = new Error(`${this.name} ${text}`);
+    // The calls would stay with the server that the name has led to.
+    this.doubt(error);
+    throw error;
   }
 }
 

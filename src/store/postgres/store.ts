@@ -5,7 +5,7 @@ import pg from 'pg';
 import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
-import { blameArgument, toFailure } from '../sqlstate.ts';
+import { blameArgument, isBeforeCall, toFailure } from '../sqlstate.ts';
 import { createStatementWriter, type Row, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Failed, Origin, Result, Store } from '../store.ts';
 import { describeServers, findPlainText } from './client.ts';
@@ -81,6 +81,8 @@ class PostgresStore implements Store {
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   readonly #writtenThere = new Set<string>();
   readonly #ownSessions: OwnSessions = new WeakMap();
+  /** The functions, as last read. */
+  #described: string | undefined;
   readonly #stalled: Partial<Record<Step, number>> = {};
 
   constructor({
@@ -126,6 +128,8 @@ class PostgresStore implements Store {
       const result = await this.#callAt(primary, call, signal, origin, batch);
       if (errorOf(result)?.code === READ_ONLY) {
         primary.doubt(new Error('it accepts no writes'));
+        // A session keeps the default_transaction_read_only of its login.
+        primary.pool.renew();
         void this.#servers.look();
       }
       return result;
@@ -157,7 +161,13 @@ class PostgresStore implements Store {
 
   async describe(signal: AbortSignal): Promise<Description> {
     const read = async (server: Server) => toJson(await this.#read(server, new RowQuery(DESCRIPTION, signal)));
-    return toDescription(await this.#onPrimary(signal, read));
+    const result = await this.#onPrimary(signal, read);
+    if ('json' in result) {
+      // A prepared statement reads its parameters as the types that the function had, such as a double as a real.
+      if (this.#described !== undefined && this.#described !== result.json) this.renew();
+      this.#described = result.json;
+    }
+    return toDescription(result);
   }
 
   async check(signal: AbortSignal) {
@@ -259,8 +269,10 @@ function toSetup(deadlineMs: number): string {
 /** An error that is not Postgres's comes from the driver or the network: the connection was lost or never made. */
 function toPostgresFailure(error: unknown): Failed['failure'] {
   if (error instanceof pg.DatabaseError) {
-    const { code = '', routine, message } = error;
-    if (FOREIGN_STATEMENT.test(code)) return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+    const { code = '', routine, message, where = '' } = error;
+    // A function may raise these codes itself.
+    if (FOREIGN_STATEMENT.test(code) && isBeforeCall(where))
+      return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
     if (SESSION_ENDED.test(code)) return { kind: 'storeUnavailable', cause: error, connectionLost: true };
     if (routine !== SETTING_REFUSED) return toFailure(error);
     const cause = new OperatorError(`${message}: ${SETUP_ADVICE}`, { cause: error });
