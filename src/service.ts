@@ -127,12 +127,14 @@ export async function openService(config: Config, options: ServiceOptions = {}):
   });
 
   const unread = createUnread(config.unreadLimit);
+  // Of their own: bodies need no key, and must not keep answers from being sent.
+  const incoming = createUnread(config.unreadLimit);
   const tracing = await openTraces(config, outside);
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });
   const sinks = [log.request, metrics.request, limits.request];
   const app = createApp({
-    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, unread }),
+    contexts: createContexts({ ...config, sinks, startSpan: tracing?.start, unread, incoming }),
     operational: config.metricsPort === undefined ? { ...health, ...metricsEndpoint } : health,
     corsOrigins: config.corsOrigins,
     docs: config.docs ? serveDocs(() => served.shown) : undefined,

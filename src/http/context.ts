@@ -8,7 +8,7 @@ import proxyAddr from 'proxy-addr';
 import { ClientGone } from '../api/call.ts';
 import type { RequestContext } from '../api/request.ts';
 import type { Config } from '../config.ts';
-import { type Fault, RequestFailed, storeFault } from '../errors.ts';
+import { type Failure, type Fault, RequestFailed, storeFault } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath, type Span } from '../telemetry/record.ts';
 import type { Unread } from './respond.ts';
@@ -23,6 +23,8 @@ type ContextOptions = Pick<Config, 'bodyLimit' | 'proxyHops'> & {
   readonly startSpan?: ((record: RequestRecord) => Span) | undefined;
   /** The answers that clients have not read yet; undefined where they are not counted. */
   readonly unread?: Unread | undefined;
+  /** The bodies that have not arrived as a whole. */
+  readonly incoming?: Unread | undefined;
 };
 
 /** The status in logs and metrics if the client disconnected before the answer was sent. */
@@ -107,7 +109,11 @@ class HttpContext implements RequestContext, EndedRequest {
   }
 
   readBody(): Promise<Uint8Array> {
-    return readBody(this.#res.req, this.#res, this.#options?.bodyLimit ?? 0);
+    return readBody(this.#res.req, this.#res, this.#options?.bodyLimit ?? 0, (bytes) => {
+      const { incoming } = this.#options ?? {};
+      if (!incoming || incoming.admit(this.#res, this.network, bytes)) return undefined;
+      return storeFault('storeOverloaded', `${incoming.bytes} bytes wait for the rest of their bodies`).failure;
+    });
   }
 
   /** Counts an answer until the client has read it. Returns a fault if too many answers are unread. */
@@ -218,39 +224,55 @@ const BYTES_PER_CHUNK = 40;
 /** Every body may have this many chunks. */
 const MIN_CHUNKS = 100;
 
+/** The bytes of a body that need not be admitted, and the factor by which the admitted ones grow: each time adds a listener. */
+const UNCOUNTED_BYTES = 4_000;
+const COUNTED_STEP = 4;
+
 /**
  * Reads the body of a request. Fails with `bodyTooLarge` as soon as it is known to have more than `limit` bytes or too
- * many chunks, and with `invalidJson` if the client does not send all of it.
+ * many chunks, with `invalidJson` if the client does not send all of it, and with the fault that `admit` returns for more bytes.
  */
-function readBody(req: IncomingMessage, res: ServerResponse, limit: number): Promise<Uint8Array> {
+function readBody(
+  req: IncomingMessage,
+  res: ServerResponse,
+  limit: number,
+  admit: (bytes: number) => Fault | undefined,
+): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
-    const fail = (kind: 'bodyTooLarge' | 'invalidJson') => {
+    const fail = (failure: Failure) => {
       // The rest is read and dropped: a client that is busy sending would never see the answer.
       req.off('data', onData).resume();
-      reject(new RequestFailed({ kind }));
+      reject(new RequestFailed(failure));
     };
     const chunks: Buffer[] = [];
     let size = 0;
+    let counted = UNCOUNTED_BYTES;
     const onData = (chunk: Buffer) => {
       chunks.push(chunk);
       size += chunk.length;
-      if (size > limit) fail('bodyTooLarge');
-      else if (isChunked && chunks.length > maxChunks) {
+      if (size > limit) fail({ kind: 'bodyTooLarge' });
+      else if (size > counted) {
+        const more = Math.min(Math.max(size, counted * COUNTED_STEP), limit) - counted;
+        counted += more;
+        const fault = admit(more);
+        if (fault) fail(fault);
+      }
+      if (isChunked && chunks.length > maxChunks) {
         // Reading the rest would cost more than a new connection.
         res.setHeader('Connection', 'close');
-        fail('bodyTooLarge');
+        fail({ kind: 'bodyTooLarge' });
       }
     };
     const isChunked = req.headers['transfer-encoding'] !== undefined;
     const maxChunks = Math.max(MIN_CHUNKS, limit / BYTES_PER_CHUNK);
     if (Number(req.headers['content-length'] ?? 0) > limit) {
-      fail('bodyTooLarge');
+      fail({ kind: 'bodyTooLarge' });
       return;
     }
     // A client of HTTP/1.0 would take it for the answer (RFC 9110, 15.2).
     if (req.headers.expect && req.httpVersion !== '1.0') res.writeContinue();
     req.on('data', onData);
     req.once('end', () => resolve(Buffer.concat(chunks)));
-    req.once('error', () => fail('invalidJson'));
+    req.once('error', () => fail({ kind: 'invalidJson' }));
   });
 }

@@ -381,6 +381,27 @@ test('refuses lists, but not creations, while too many bytes are unread', async 
   await waitFor(async () => expect(await ask(gateway)).toMatchObject({ status: 200 }));
 });
 
+test('refuses long bodies, but not short ones, while too many bytes of one network wait for the rest', async () => {
+  const gateway = await startOwnGateway({ store, unreadLimit: 400_000 });
+  const begin = async () => {
+    const opened = await open(gateway);
+    opened.socket.write(`${POST}Content-Length: 90000\r\n\r\n${LONG.repeat(4)}`);
+    return opened;
+  };
+  const first = await begin();
+  const second = await begin();
+  await waitFor(() => expect(first.read() + second.read()).toMatch(/^HTTP\/1\.1 502 .*Retry-After: 1\r\n/s));
+  expect(gateway.faults).toEqual([expect.objectContaining({ kind: 'storeOverloaded' })]);
+  const created = await fetch(`${gateway.url}/alunos`, { method: 'POST', headers: { 'X-Api-Key': 'k' }, body: BODY });
+  expect(created.status).toBe(201);
+  for (const { socket } of [first, second]) socket.destroy();
+  await waitFor(async () => {
+    const { socket, read } = await begin();
+    socket.end(LONG.slice(10_000));
+    await waitFor(() => expect(read()).toMatch(/^HTTP\/1\.1 400 /));
+  });
+});
+
 test('sockets beyond the limit are closed, and counted, and those within it are served', async () => {
   const gateway = await startOwnGateway({ store: createStubStore(), maxSockets: 2 });
   const first = await open(gateway);
