@@ -93,10 +93,12 @@ async function transact(db: pg.Client, ids: string[]): Promise<void> {
   ids.push(...rows.map(({ id }) => id));
 }
 
+/** Where the reader of the creations is. */
+let place: unknown[] = ['-infinity', '00000000-0000-0000-0000-000000000000'];
+
 /** Follows the students in the order of creations, which is not that of commits, to its end. */
 async function followCreations(isDone: () => boolean): Promise<Set<string>> {
   const ids = new Set<string>();
-  let place: unknown[] = ['-infinity', '00000000-0000-0000-0000-000000000000'];
   for (let isLast = false; ; isLast = isDone()) {
     const sql = `select id, criado_em::text from private.alunos where tenant_id = $1 and (criado_em, id) > ($2::timestamptz, $3::uuid)
                   order by private.alunos.criado_em, id limit 1000`;
@@ -141,6 +143,7 @@ test('a reader of the changes has what there is, and one of the creations has no
   });
   isDone = true;
   await follower.stop();
+  await gateway.stop();
   const creations = await naive;
   const there = await database.query<{ id: string }>('select id from private.alunos where tenant_id = $1', [TENANT]);
   const ids = new Set(there.map(({ id }) => id));
@@ -149,16 +152,18 @@ test('a reader of the changes has what there is, and one of the creations has no
   expect(follower.problems).toEqual([]);
   expect(compareIds(follower.ids, ids)).toEqual({ missed: [], left: [] });
   expect(missed).toBeGreaterThan(0);
-  await gateway.stop();
 });
 
-/** An import of one transaction, which stays open for a while. */
+/** An import of one transaction, which stays open until the reader of the creations has passed it. */
 async function importAtOnce(): Promise<void> {
   const toLine = (_: unknown, line: number) => ({ line, fields: { nome: `Aluno ${line}`, email: 'a@um.example' } });
   const lines = JSON.stringify(Array.from({ length: IMPORTED }, toLine));
-  await database.query(
-    `with imported as materialized (select count(*) from private.import_rows('${TENANT}', 'private.alunos', $1))
-     select pg_sleep(0.3) from imported`,
-    [lines],
-  );
+  const db = new pg.Client(database.adminUrl);
+  await db.connect();
+  await db.query('begin');
+  await db.query(`select from private.import_rows($1, 'private.alunos', $2)`, [TENANT, lines]);
+  const isPassed = async () => (await db.query('select $1::timestamptz > now() as yes', [place[0]])).rows[0].yes;
+  await waitFor(async () => expect(await isPassed()).toBe(true));
+  await db.query('commit');
+  await db.end();
 }
