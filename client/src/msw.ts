@@ -51,12 +51,14 @@ export function createHandlers({ baseUrl }: HandlersOptions): Handlers {
   const answerAll = http.all(urls, ({ request }) => answer(request, targetOf(request)));
 
   function respond(id: string, status: number, { example, once = false }: RespondOptions = {}): HttpHandler {
-    const chosen = findAnswer(id, status, example);
+    // As in `choose`; with the example's link, a client would read pages without end.
+    const { value, headers: all } = findAnswer(id, status, example);
+    const { Link: _link, ETag: _tag, ...headers } = all;
     let isUsed = false;
     return http.all(urls, ({ request }) => {
       if ((once && isUsed) || findId(request, targetOf(request)) !== id) return undefined;
       isUsed = true;
-      return toResponse(request, chosen, chosen.value);
+      return toResponse(request, { status, headers }, value);
     });
   }
 

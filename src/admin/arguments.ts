@@ -26,7 +26,7 @@ export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin 
 export const readLanguage = matching(/^(pt|en)$/, 'pt or en');
 export const readName = matching(/^(?=.*\S).{1,255}$/su, 'a name of 1 to 255 characters that is not blank');
 export const readEnvironment = matching(/^[a-z]{1,10}$/, '1 to 10 letters of a-z');
-export const readMapping = readPairs(/^(.*\S.*)=\s*([^=]*[^=\s])\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
+export const readMapping = readPairs(/^(.*\S.*)=\s*([^=]*[^=\s]|)\s*$/, "TITLE=COLUMN, as in 'Fone 2=telefone'");
 export const readSetting = readPairs(/^([^=]*\S)\s*=(.*)$/s, "COLUMN=VALUE, as in 'telefone=11 98888-0001'");
 
 /** Resolves a path in the caller's folder: npm changes to the package's folder and passes the caller's in INIT_CWD. */

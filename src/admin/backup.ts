@@ -29,9 +29,9 @@ const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
 const KEYS =
-  'Keys that were revoked since the backup work again, and all have the permissions, limits and expiries of that time: correct them before you start the gateway.';
+  'Keys that were issued since the backup are lost, those that were revoked work again, and all have the permissions, limits and expiries of that time: correct them before you start the gateway.';
 const READ_KEYS = `
-  select jsonb_agg(to_jsonb(k) - 'key_hash') as keys, (select jsonb_agg(to_jsonb(t)) from private.tenants t) as tenants
+  select jsonb_agg(to_jsonb(k)) as keys, (select jsonb_agg(to_jsonb(t)) from private.tenants t) as tenants
     from private.api_keys k`;
 const LIMIT_TENANTS = `
   update private.tenants t set limits = o.limits from jsonb_populate_recordset(null::private.tenants, $1) o where o.id = t.id`;
@@ -43,6 +43,20 @@ const CHANGE_KEYS = `
     from jsonb_populate_recordset(null::private.api_keys, $1) o
    where o.id = k.id and (${columnsOf('k')}) is distinct from (${columnsOf('o')})
   returning k.prefix, k.active and coalesce(k.expires_at > now(), true) as "isActive"`;
+/** Of a key that the backup lacks. A column that is not named, such as one of a later migration, has its default. */
+const ALL = ['tenant_id', 'id', 'name', 'key_hash', 'prefix', 'created_at', 'last_used_at', 'original_id', ...STATE];
+const ADD_KEYS = `
+  with o as (
+    select * from jsonb_populate_recordset(null::private.api_keys, $1)
+  ), added as (
+    insert into private.api_keys (${ALL.join(', ')})
+    select ${ALL.join(', ')} from o where o.tenant_id in (select t.id from private.tenants t)
+    on conflict do nothing
+    returning id
+  )
+  select coalesce(o.prefix, o.id::text) as prefix, o.id in (select a.id from added a) as "isKept"
+    from o
+   where not exists (select from private.api_keys k where k.id = o.id)`;
 const COME_BACK =
   'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE';
 const VERSION_1 = 'A backup of version 1 is restored by version 1.';
@@ -80,6 +94,7 @@ type Undone = {
   readonly tenants: readonly object[];
 };
 type ChangedKey = { readonly prefix: string | null; readonly isActive: boolean };
+type AddedKey = { readonly prefix: string; readonly isKept: boolean };
 
 type RestoreOptions = Confirmed & { readonly replace?: boolean };
 
@@ -97,6 +112,7 @@ export async function restore(config: StoreConfig, name: string, options: Restor
   }
   let repeated: readonly Erasure[] | undefined;
   let revoked: readonly { readonly prefix: string | null }[] | undefined;
+  let lost: readonly { readonly prefix: string }[] | undefined;
   let erasures = translate(COME_BACK);
   let keys = translate(KEYS);
   const applied = await restoreStore<Undone>(
@@ -120,7 +136,12 @@ export async function restore(config: StoreConfig, name: string, options: Restor
         await db.query(LIMIT_TENANTS, [JSON.stringify(read.value.tenants)]);
         const { rows } = await db.query(CHANGE_KEYS, [JSON.stringify(read.value.keys)]);
         revoked = (rows as ChangedKey[]).flatMap(({ prefix, isActive }) => (isActive ? [] : [{ prefix }]));
-        keys = t`Of ${read.value.keys.length} keys ${rows.length} had been changed since the backup, and are again as in the replaced store.`;
+        const { rows: added } = await db.query(ADD_KEYS, [JSON.stringify(read.value.keys)]);
+        lost = (added as AddedKey[]).flatMap(({ prefix, isKept }) => (isKept ? [] : [{ prefix }]));
+        const issued = added.length - lost.length;
+        keys = t`Of ${read.value.keys.length} keys ${rows.length} had been changed and ${issued} issued since the backup, and are again as in the replaced store.`;
+        const names = lost.map(({ prefix }) => prefix).join(', ');
+        if (names) keys += `\n${t`These are lost, because the backup lacks their tenants: ${names}.`}`;
       },
     },
   ).catch((error) => {
@@ -131,7 +152,7 @@ export async function restore(config: StoreConfig, name: string, options: Restor
   const restored = t`Restored ${name} to ${dataDir}. New migrations: ${applied.length}.`;
   const versions = readMigrations(FILES.migrations).filter(({ file }) => applied.includes(file));
   return {
-    json: { dataDir, migrations: versions.map(({ version }) => version), repeated, revoked },
+    json: { dataDir, migrations: versions.map(({ version }) => version), repeated, revoked, lost },
     text: [restored, erasures, keys].join('\n'),
   };
 }

@@ -5,9 +5,10 @@ import { findProblem, toPlainNumber } from '../api/request.ts';
 import type { Message } from '../errors.ts';
 import { formats } from '../openapi/formats.ts';
 import { inAll, t } from './language.ts';
-import type { Column } from './tables.ts';
+import type { Column, Table } from './tables.ts';
+import { INVISIBLE } from './terminal.ts';
 
-/** How to treat titles that are not names of columns; `map` has columns by title. */
+/** How to treat titles that are not names of columns; `map` has columns by title, empty for one that is left out. */
 type TitleOptions = { readonly map?: ReadonlyMap<string, string>; readonly ignoreUnknown?: boolean };
 
 /** A column of a file: its title, and the table's column; undefined if it is ignored. */
@@ -19,12 +20,16 @@ const MAX_TITLE = 100;
 /** Ignored words, as in "Data de Nascimento". */
 const FILLERS: ReadonlySet<string> = new Set(['de', 'da', 'do', 'das', 'dos']);
 
-/** Common titles in gyms' spreadsheets; the first matching column of a table wins. */
+/** Common titles in gyms' spreadsheets, of any table or of one; the first matching column of a table wins. */
 const COMMON_NAMES: readonly (readonly [column: string, titles: readonly string[]])[] = [
   ['academia_id', ['unidade', 'filial', 'nomeacademia', 'nomeunidade']],
   ['personal_id', ['personaltrainer', 'professor', 'treinador', 'instrutor']],
-  ['nome', ['nomecompleto', 'nomealuno', 'nomecliente', 'nomeprofessor', 'aluno', 'cliente', 'professor', 'unidade']],
-  ['email', ['mail', 'enderecoemail', 'correioeletronico', 'emailaluno', 'emailcliente', 'emailprincipal']],
+  ['nome', ['nomecompleto']],
+  ['academias.nome', ['unidade']],
+  ['personais.nome', ['nomeprofessor', 'professor']],
+  ['alunos.nome', ['nomealuno', 'nomecliente', 'aluno', 'cliente']],
+  ['email', ['mail', 'enderecoemail', 'correioeletronico', 'emailprincipal']],
+  ['alunos.email', ['emailaluno', 'emailcliente']],
   [
     'telefone',
     ['celular', 'telefonecelular', 'celularwhatsapp', 'whatsapp', 'fone', 'tel', 'contato', 'telefonecontato'],
@@ -34,8 +39,9 @@ const COMMON_NAMES: readonly (readonly [column: string, titles: readonly string[
   ['sexo', ['genero']],
   ['modalidade', ['atividade', 'esporte']],
   ['ativo', ['ativa', 'situacao', 'status']],
-  ['criado_em', ['cadastro', 'datacadastro', 'dtcadastro', 'cadastradoem', 'datainscricao', 'alunodesde']],
-  ['titulo', ['secao']],
+  ['criado_em', ['cadastro', 'datacadastro', 'dtcadastro', 'cadastradoem', 'datainscricao']],
+  ['alunos.criado_em', ['alunodesde']],
+  ['anamnese_secoes.titulo', ['secao']],
 ];
 
 const TRUE = ['true', 'verdadeiro', 'v', 'sim', 's', 'yes', 'y', '1', 'x', 'ativo', 'ativa'];
@@ -134,21 +140,21 @@ export const PROBLEMS = 'Problems (left out)';
 /** Maps the titles of a file to columns, and lists the mistakes. A column without a title is ignored. */
 export function readTitles(
   titles: readonly string[],
-  columns: readonly Column[],
+  table: Pick<Table, 'name' | 'columns'>,
   { map = new Map(), ignoreUnknown = false }: TitleOptions = {},
 ): { readonly headers: readonly Header[]; readonly mistakes: readonly string[]; readonly hasUnknown: boolean } {
   const mapped = new Map([...map].map(([title, name]) => [fold(title), name]));
   const folded = titles.map(fold);
-  const named = titles.map((title, index) => findColumn(columns, mapped.get(folded[index] ?? '') ?? title));
+  const named = titles.map((title, index) => findColumn(table.columns, mapped.get(folded[index] ?? '') ?? title));
   const headers = titles.map((title, index) => {
     const name = folded[index] ?? '';
-    return { title, column: named[index] ?? (mapped.has(name) ? undefined : findCommon(name, columns, named)) };
+    return { title, column: named[index] ?? (mapped.has(name) ? undefined : findCommon(name, table, named)) };
   });
   const firsts = new Map<Column, string>();
   let hasUnknown = false;
   const mistakes = headers.flatMap(({ title, column }, index) => {
     const name = mapped.get(folded[index] ?? '');
-    if (title === '') return [];
+    if (title === '' || name === '') return [];
     if (!column && name !== undefined) return [t`--map names ${quote(name)}, which is not a column`];
     if (!column && (ignoreUnknown || inAll(PROBLEMS).includes(title))) return [];
     hasUnknown ||= !column;
@@ -162,9 +168,11 @@ export function readTitles(
   return { headers, mistakes, hasUnknown };
 }
 
-function findCommon(title: string, columns: readonly Column[], taken: readonly unknown[]): Column | undefined {
+function findCommon(title: string, table: Pick<Table, 'name' | 'columns'>, taken: readonly unknown[]) {
   const names = COMMON_NAMES.filter(([, titles]) => titles.includes(title)).map(([name]) => name);
-  return names.flatMap((name) => columns.find((column) => column.name === name && !taken.includes(column)) ?? [])[0];
+  const free = table.columns.filter((column) => !taken.includes(column));
+  const isNamed = (name: string) => (column: Column) => [column.name, `${table.name}.${column.name}`].includes(name);
+  return names.flatMap((name) => free.find(isNamed(name)) ?? [])[0];
 }
 
 function quote(title: string): string {
@@ -186,9 +194,9 @@ export function toValue(text: string, { name, type, refers_to }: Column, exact =
   return findKind(type)?.write(plain, type) ?? (exact ? text : plain.normalize());
 }
 
-/** Replaces blanks such as U+00A0, which web pages and spreadsheets have and nobody sees. */
+/** Replaces blanks such as U+00A0, and removes what is invisible: web pages and spreadsheets have both, and nobody sees them. */
 export function withPlainBlanks(text: string): string {
-  return text.replace(/\p{Zs}/gu, ' ');
+  return text.replace(/\p{Zs}/gu, ' ').replace(INVISIBLE, '');
 }
 
 /** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has had it already. */

@@ -17,6 +17,8 @@ const DECLARATION = /^"?sep=(.)"?(?=[\r\n])/i;
 
 const AS_CSV =
   'Save its sheet as CSV: in Excel "File, Save As, CSV UTF-8 (Comma delimited)", in Portuguese "Arquivo, Salvar como, CSV UTF-8 (Delimitado por vírgulas)".';
+const AS_UTF8 =
+  'Save the file as UTF-8, in Excel as "CSV UTF-8", or name its encoding: --encoding windows-1252 is that of Excel\'s other CSV, except MS-DOS.';
 
 const PROBLEMS: Readonly<Record<string, string>> = {
   CSV_INVALID_CLOSING_QUOTE: 'a value continues after its closing quote; write a quote within a value twice',
@@ -28,6 +30,9 @@ const PROBLEMS: Readonly<Record<string, string>> = {
 const WORKBOOKS = ['504b0304', 'd0cf11e0'];
 /** Encodings by the first two bytes of their byte order mark: spreadsheets save "Unicode text" in UTF-16. */
 const MARKED: Readonly<Record<string, string>> = { efbb: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' };
+
+/** What windows-1252 has no letter for, as in a file of MS-DOS. */
+const UNASSIGNED = /[\u0080-\u009f]/;
 
 /** Throws CommandError for a file that no text can hold. */
 export function requireSize(name: string, bytes: number): void {
@@ -49,14 +54,20 @@ export function decode(name: string, bytes: Uint8Array, encoding: string): strin
   if (!marked && used !== 'utf-8' && isUtf8(bytes) && !isAscii(bytes)) {
     throw new CommandError(t`${name} is UTF-8, and not ${encoding}: nothing was imported`, 'Leave out --encoding.');
   }
+  const fail = (before: string, hint: string) => {
+    const line = 1 + countBreaks(before);
+    return new CommandError(t`${name}, line ${line}: not ${used}; nothing was imported`, hint);
+  };
+  let text = '';
   try {
-    return new TextDecoder(used, { fatal: true }).decode(bytes);
+    text = new TextDecoder(used, { fatal: true }).decode(bytes);
   } catch {
-    const text = new TextDecoder(used).decode(bytes);
-    const line = 1 + countBreaks(text.slice(0, text.indexOf('\ufffd')));
-    const hint = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
-    throw new CommandError(t`${name}, line ${line}: not ${used}; nothing was imported`, hint);
+    const [before = ''] = new TextDecoder(used).decode(bytes).split('\ufffd', 1);
+    throw fail(before, AS_UTF8);
   }
+  const at = used === 'windows-1252' ? text.search(UNASSIGNED) : -1;
+  if (at >= 0) throw fail(text.slice(0, at), AS_CSV);
+  return text;
 }
 
 function countBreaks(text: string): number {

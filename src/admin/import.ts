@@ -6,7 +6,7 @@ import { basename, join } from 'node:path';
 import { buffer } from 'node:stream/consumers';
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { type Database, inTransaction } from '../store/migrations.ts';
-import { readDelimiter, readEncoding, readMapping, toFile, toNewPath, toPath } from './arguments.ts';
+import { readDelimiter, readEncoding, readMapping, toFile, toNewPath, toPath, UUID } from './arguments.ts';
 import { type Header, PROBLEMS, readTitles } from './columns.ts';
 import { addOfTenant, type Run } from './command.ts';
 import { type CsvRecord, decode, findDelimiter, readRecords, requireSize, toCsv } from './csv.ts';
@@ -86,7 +86,7 @@ export function addDataCommands(program: Command, run: Run<Database>): void {
     .option('--dry-run', 'check all lines, and change nothing')
     .option('--delimiter <CHARACTER>', 'between the values; by default , ; or tab as in the first line', readDelimiter)
     .option('--encoding <NAME>', 'utf-8, windows-1252, utf-16le, …', readEncoding, 'utf-8')
-    .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is', readMapping)
+    .option('--map <TITLE=COLUMN...>', 'which column of the table a column of the file is; empty for none', readMapping)
     .option('--ignore-unknown', 'leave out the columns of the file that the table lacks')
     .option('--problems <FILE>', 'if a line is bad, write all lines to a new file, with what is wrong with each')
     .addOption(skip.conflicts(['update', 'allowDuplicates']))
@@ -193,10 +193,10 @@ async function writeProblems(
 function readHeader(
   name: string,
   header: CsvRecord | undefined,
-  { columns }: Table,
+  table: Table,
   options: ImportOptions,
 ): { readonly titles: readonly string[]; readonly headers: readonly Header[] } {
-  const known = columns.map(({ name, required, known_by: label }) => {
+  const known = table.columns.map(({ name, required, known_by: label }) => {
     return name + (label ? t` (an id or ${label})` : '') + (required ? t` (required)` : '');
   });
   const hint = t`The first line names the columns: ${known.join(', ')}.`;
@@ -205,8 +205,8 @@ function readHeader(
     new CommandError(t`${name}, line ${header.line}: ${mistakes.join('; ')}`, hint + more);
   if (header.cells.length > MAX_COLUMNS) throw fail([t`has ${header.cells.length} columns: the file may not be CSV`]);
   const titles = header.cells.map((cell) => cell.trim());
-  const { headers, mistakes, hasUnknown } = readTitles(titles, columns, options);
-  const missing = columns.filter((column) => column.required && !headers.some((one) => one.column === column));
+  const { headers, mistakes, hasUnknown } = readTitles(titles, table, options);
+  const missing = table.columns.filter((column) => column.required && !headers.some((one) => one.column === column));
   const all = [
     ...mistakes,
     ...(options.update ? [] : missing.map(({ name }) => t`column ${JSON.stringify(name)} is missing`)),
@@ -273,7 +273,10 @@ function toError(table: string, preview: Preview, lines: readonly Line[], option
   const correct = problems
     ? t`${problems} has all lines, with what is wrong with each: correct it, and import it with: ${toCommand(table, problems, options)}`
     : translate(CORRECT);
+  const id = preview.columns.find(({ column }) => column === 'id')?.title;
+  const isForeign = wrong.some(({ bad }) => bad.some(({ field, value }) => field === id && !UUID.test(value ?? '')));
   const hints = [
+    ...(isForeign ? [t`--map ${`'${id}='`} leaves out the ids of other software.`] : []),
     ...(wrong.length > existing.length ? [correct] : []),
     ...(existing.length > 0 ? [translate(EXISTING)] : []),
   ];

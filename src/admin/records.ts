@@ -223,7 +223,7 @@ async function findName(db: Database, tenant: string, column: Column, id: string
 /** Maps the names of settings to columns. Throws InvalidArgumentError with all mistakes. */
 function readSettings({ name: resource, columns }: Table, titles: readonly string[]): readonly Header[] {
   const settable = columns.filter(({ name }) => name !== 'id');
-  const { headers, mistakes } = readTitles(titles, settable);
+  const { headers, mistakes } = readTitles(titles, { name: resource, columns: settable });
   if (mistakes.length === 0) return headers;
   const names = settable.map(({ name }) => name).join(', ');
   throw new InvalidArgumentError(t`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);

@@ -50,8 +50,10 @@ const WRONG_USAGE = 2;
 const MAX_LINES = 100;
 const MAX_VALUE = 60;
 const PROGRESS_MS = 500;
-/** Characters that control a terminal or reverse text. Data from anyone may contain them. */
-const CONTROLS = /(?!\n|\t|\r\n)[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu;
+/** Characters that nobody sees, or that reverse text. The joiners U+200C and U+200D have a meaning, as in emoji. */
+export const INVISIBLE = /[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+/** Those, and characters that control a terminal. Data from anyone may contain them. */
+const CONTROLS = new RegExp(`(?!\\n|\\t|\\r\\n)\\p{Cc}|${INVISIBLE.source}`, 'gu');
 
 const MIGRATE =
   'A migration is missing in the database: run `npm run migrate` with the same DATABASE_URL, or restart the gateway of an embedded store.';
@@ -119,9 +121,10 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const question = showControls(t`${warning} This cannot be undone.\nType its name to go on: `);
   const typed = await terminal.question(question).finally(() => terminal.close());
-  // A line break of a name cannot be typed.
-  const [given, expected] = [typed, name].map((text) => showControls(text.replace(/\s+/g, ' ').trim()));
-  if (given !== expected) {
+  // A line break of a name cannot be typed, and what nobody sees need not be.
+  const toTyped = (text: string) => showControls(text.replace(/\s+/g, ' ').trim()).normalize();
+  const given = toTyped(typed.replace(INVISIBLE, ''));
+  if (![name, name.replace(INVISIBLE, '')].map(toTyped).includes(given)) {
     throw new CommandError('That is another name: nothing was changed.');
   }
 }

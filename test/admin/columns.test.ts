@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { readMapping } from '../../src/admin/arguments.ts';
 import { checkValue, inZone, readTitles, toValue } from '../../src/admin/columns.ts';
 import { type ImportOptions, importSource } from '../../src/admin/import.ts';
 import type { Column } from '../../src/admin/tables.ts';
@@ -53,7 +54,7 @@ const toLine = (problem: string) => problem.replace(/:.*/, '');
 const refused = (total: number, ...problems: string[]) => [
   ...problems,
   `Nothing was imported from file; bad lines: ${new Set(problems.map(toLine)).size} of ${total}`,
-  'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.',
+  `${problems.some((one) => one.endsWith('"uuid"')) ? "--map 'id=' leaves out the ids of other software.\n" : ''}Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.`,
 ];
 
 test.each([
@@ -97,6 +98,8 @@ test.each([
   ['text', 'Jose\u0301 ', 'Jos\u00e9'],
   ['text', ' 1,5 ', '1,5'],
   ['text', 'UNIDADE\u00a0IP\u00ca\u2003', 'UNIDADE IP\u00ca'],
+  ['text', '\ufeffUnidade\u200b\u2060 \u200e\u202aIP\u00ca\u2069\u200b', 'Unidade IP\u00ca'],
+  ['text', '\u{1f468}\u200d\u{1f469}', '\u{1f468}\u200d\u{1f469}'],
   ['date', '01/05/1985\u00a000:00', '1985-05-01'],
   ['numeric(10,2)[]', '{1.50,2.00}', '{1.50,2.00}'],
 ])('a value of type %s may be written %j', (type, text, value) => {
@@ -154,7 +157,9 @@ test.each([
   expect(typeof problem === 'object' ? problem.en : problem).toBe(message);
 });
 
-const namesOf = (...titles: string[]) => readTitles(titles, COLUMNS).headers.map(({ column }) => column?.name);
+const namesIn = (name: string, ...titles: string[]) =>
+  readTitles(titles, { name, columns: COLUMNS }).headers.map(({ column }) => column?.name);
+const namesOf = (...titles: string[]) => namesIn('alunos', ...titles);
 
 test('a column has the names of the table, of the interface and of spreadsheets, however they are written', () => {
   expect(namesOf('p_email', 'NOME')).toEqual(['email', 'nome']);
@@ -166,11 +171,18 @@ test('a column has the names of the table, of the interface and of spreadsheets,
   expect(namesOf('Unidade', '')).toEqual(['academia_id', undefined]);
   // A common name gives way to a column that has the name itself.
   expect(namesOf('Celular', 'telefone')).toEqual([undefined, 'telefone']);
+  // That of a person is none of a gym or a workout.
+  expect(namesOf('Nome do aluno', 'E-mail do aluno', 'Aluno desde')).toEqual(['nome', 'email', 'criado_em']);
+  expect(namesIn('treinos', 'Nome do aluno', 'E-mail do aluno', 'Aluno desde')).toEqual(Array(3).fill(undefined));
+  expect([...namesIn('academias', 'Aluno'), ...namesIn('personais', 'Professor')]).toEqual([undefined, 'nome']);
 });
 
 test('--map names columns, and --ignore-unknown leaves out others', async () => {
   const map = new Map(Object.entries({ apelido: 'nome', MAIL: 'email' }));
   expect(await importing('Apelido,mail,Idade\nAna,ana@x.example,1\n', { map, ignoreUnknown: true })).toEqual([
+    { line: 2, fields: { nome: 'Ana', email: 'ana@x.example' } },
+  ]);
+  expect(await importing('ID,nome,email\n7,Ana,ana@x.example\n', { map: readMapping('ID=') })).toEqual([
     { line: 2, fields: { nome: 'Ana', email: 'ana@x.example' } },
   ]);
   const wrong = new Map(Object.entries({ x: 'idade', y: 'sexo' }));

@@ -80,7 +80,8 @@ test.each(Object.entries(MALFORMED))('malformed quotes are refused: %s', (line, 
 });
 
 const latin1 = (text: string) => Buffer.from(text, 'latin1');
-const AS_UTF8 = 'Save the file as UTF-8, or name its encoding: Excel writes --encoding windows-1252.';
+const AS_UTF8 =
+  'Save the file as UTF-8, in Excel as "CSV UTF-8", or name its encoding: --encoding windows-1252 is that of Excel\'s other CSV, except MS-DOS.';
 const AS_CSV =
   'Save its sheet as CSV: in Excel "File, Save As, CSV UTF-8 (Comma delimited)", in Portuguese "Arquivo, Salvar como, CSV UTF-8 (Delimitado por vírgulas)".';
 
@@ -98,6 +99,13 @@ test.each<[string, Buffer, string, string, encoding?: string]>([
     Buffer.from('nome,email\nAndré,a@x.example\n'),
     ' is UTF-8, and not windows-1252: nothing was imported',
     'Leave out --encoding.',
+    'windows-1252',
+  ],
+  [
+    'of MS-DOS',
+    latin1('nome,email\nJo\xc6o,j@x\n\x90RICA,e@x\n'),
+    ', line 3: not windows-1252; nothing was imported',
+    AS_CSV,
     'windows-1252',
   ],
   ...[latin1('PK\u0003\u0004\u0014\0\u0006\0'), latin1('\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1')].map(

@@ -277,7 +277,7 @@ describe('a file that was imported before', () => {
   test('is noticed while that import still runs', async () => {
     await asAdmin(database().adminUrl, async (db) => {
       const table = (await readTables(db)).find(({ name }) => name === 'alunos') as Table;
-      const { headers } = readTitles(['nome', 'email'], table.columns);
+      const { headers } = readTitles(['nome', 'email'], table);
       const writer = createWriter(db, table, headers, { tenant, timeZone: 'UTC' });
       await db.query('begin');
       await writer.write([writer.read(2, ['Ana', 'ana@x.example'])]);

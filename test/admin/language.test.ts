@@ -58,7 +58,7 @@ const texts = readdirSync(ADMIN)
 
 /** SQL, and what people type: both are the same in every language. */
 const CODE =
-  /^\s*(select|insert|update|declare|fetch|close|analyze|set|rollback|savepoint|format|position|BASE_BACKUP|EEXIST|EPIPE|NFD)\b|^(--|wms_|`?npm )|--tenant ID/;
+  /^\s*(select|insert|with o as|update|declare|fetch|close|analyze|set|rollback|savepoint|format|position|BASE_BACKUP|EEXIST|EPIPE|NFD)\b|^(--|wms_|`?npm )|--tenant ID/;
 /** Several words, or the heading of a column. */
 const PROSE = /[A-Za-z]{2,}[,:;]? [a-z]|^[A-Z]{3,}( [A-Z]+)*$/;
 const isProse = ({ key }: Text) => PROSE.test(toSample(key)) && !CODE.test(key);

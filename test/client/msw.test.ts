@@ -239,8 +239,8 @@ describe('a chosen answer', () => {
     expect([first.status, first.body]).toEqual([status, own[0]?.value || undefined]);
     expect(first.headers.get('RateLimit')).toMatch(/^"address";r=/);
     expect(first.headers.get('Retry-After')).toBe([429, 502].includes(status) ? '60' : null);
-    const isPage = lists.some((list) => list.id === id) && status === 200;
-    expect(first.headers.has('Link')).toBe(isPage || (method === 'GET' && status === 304));
+    // Those of the example would be the same for every request: a client would read pages without end.
+    expect([first.headers.get('Link'), first.headers.get('ETag')]).toEqual([null, null]);
     for (const { name, value } of own) {
       server.use(respond(id, status, { example: name }));
       expect((await send(BASE_URL, { target: path, method })).body).toEqual(value || undefined);
