@@ -1,6 +1,7 @@
 // The context of each request, from its arrival to the end of its answer, and the reading of its body.
 
 import { randomUUID } from 'node:crypto';
+import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import ipaddr from 'ipaddr.js';
@@ -108,12 +109,16 @@ class HttpContext implements RequestContext, EndedRequest {
     return this.#controller;
   }
 
-  readBody(): Promise<Uint8Array> {
-    return readBody(this.#res.req, this.#res, this.#options?.bodyLimit ?? 0, (bytes) => {
-      const { incoming } = this.#options ?? {};
-      if (!incoming || incoming.admit(this.#res, this.network, bytes)) return undefined;
-      return storeFault('storeOverloaded', `${incoming.bytes} bytes wait for the rest of their bodies`).failure;
-    });
+  async readBody(): Promise<Uint8Array> {
+    const { bodyLimit = 0, incoming } = this.#options ?? {};
+    // Arrived or refused, or with the answer to a client that is gone, whose request may not close.
+    const body = Object.assign(new EventEmitter(), { closed: false });
+    this.#res.once('close', () => body.emit('close'));
+    const admit = (bytes: number) =>
+      !incoming || incoming.admit(body, this.network, bytes)
+        ? undefined
+        : storeFault('storeOverloaded', `${incoming.bytes} bytes wait for the rest of their bodies`).failure;
+    return readBody(this.#res.req, this.#res, bodyLimit, admit).finally(() => body.emit('close'));
   }
 
   /** Counts an answer until the client has read it. Returns a fault if too many answers are unread. */
@@ -242,6 +247,7 @@ function readBody(
     const fail = (failure: Failure) => {
       // The rest is read and dropped: a client that is busy sending would never see the answer.
       req.off('data', onData).resume();
+      chunks.length = 0;
       reject(new RequestFailed(failure));
     };
     const chunks: Buffer[] = [];

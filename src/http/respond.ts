@@ -162,11 +162,13 @@ export function toEntityTag(text: string): string {
 export type Unread = {
   readonly bytes: number;
   /**
-   * Counts an answer to a key until it is sent. Returns false if it does not fit: the limit is reached, or the key uses
-   * a quarter of it. A single answer always fits.
+   * Counts an answer to a key until it is sent, or a body until it has arrived. Returns false if it does not fit: the limit is
+   * reached, or the key uses a quarter of it. A single answer always fits.
    */
-  admit(res: ServerResponse, key: string, bytes: number): boolean;
+  admit(counted: Closing, key: string, bytes: number): boolean;
 };
+
+type Closing = { readonly closed: boolean; once(event: 'close', listener: () => void): unknown };
 
 /** The share of the limit that one key may use, so that its slow clients do not block the others. */
 const SHARE_OF_KEY = 1 / 4;
@@ -198,12 +200,12 @@ export function createUnread(limit: number): Unread {
     get bytes() {
       return total;
     },
-    admit: (res, key, bytes) => {
+    admit: (counted, key, bytes) => {
       // The client is gone: nothing will be written, and `close` will not fire again.
-      if (res.closed) return true;
+      if (counted.closed) return true;
       if (!fits(key, bytes)) return false;
       add(key, bytes);
-      res.once('close', () => add(key, -bytes));
+      counted.once('close', () => add(key, -bytes));
       return true;
     },
   };

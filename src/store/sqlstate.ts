@@ -105,7 +105,8 @@ export async function blameNamed(
   if (code === CHECK_VIOLATED && domain === undefined) return result;
   const [, type] = TYPE.exec(message) ?? [];
   const isQuoted = (name: string) => textsOf(args[name]).some((text) => message.includes(`"${text}"`));
-  const isMeant = (name: string) => (code === NOT_NULL ? args[name] === null : domain !== undefined || isQuoted(name));
+  const isMeant = (name: string) =>
+    (args[name] === null) === (code === NOT_NULL) && (domain !== undefined || isQuoted(name));
   const quoted = Object.keys(args).filter(isMeant);
   if (quoted.length === 0) return result;
   const types = await readTypes();

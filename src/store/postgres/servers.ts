@@ -126,8 +126,8 @@ export class Server {
     if (rows[0].instance === this.instance) return;
     const text = 'leads to another server than a moment ago: expected a name of its own for each server';
     const error = new Error(`${this.name} ${text}`);
-    // The calls would stay with the server that the name has led to.
-    this.doubt(error);
+    // Otherwise the calls would stay with an old primary for as long as its connections are open.
+    if (rows[0].timeline > this.timeline) this.doubt(error);
     throw error;
   }
 }
