@@ -70,7 +70,7 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
     else {
       const [typed, text] = toTyped(request, name, value, typesOf(schema ?? {}), texts.get(name));
       const isList = body.fields !== undefined && schema !== undefined && formOf(schema) === 'array';
-      fields.push([name, isList ? toItems(typed, typesOf(itemsOf(schema) ?? {})) : typed]);
+      fields.push([name, isList ? toItems(typed, typesOf(itemsOf(schema) ?? {}), text) : typed]);
       if (text !== undefined) texts.set(name, text);
     }
   }
@@ -91,13 +91,18 @@ function takeArgument(request: ApiRequest, input: Input, given: Json, givenText:
   const problem = isMisfit ? messages.isNoScalar : findProblem(value);
   if (problem) request.problems.set(name, [problem]);
   const [source, key] = sourceOf(request, input);
-  source[key] = toItems(value, [type]);
+  source[key] = toItems(value, [type], text);
   if (type === 'number' && text !== undefined) keepText(request, input, text);
 }
 
 /** Converts the items of a list that becomes an array in SQL, which does not keep its JSON. */
-function toItems(value: Json, types: readonly string[]): Json {
-  return Array.isArray(value) ? value.map((item) => toScalar(item, types)) : value;
+function toItems(value: Json, types: readonly string[], text?: string): Json {
+  if (!Array.isArray(value)) return value;
+  // JSON.parse with a function recurses, and a list with lists in it is refused.
+  const isFlat = value.every((item) => typeof item !== 'object' || item === null);
+  const toText = (_name: string, item: Json, { source }: { readonly source?: string } = {}) => source ?? item;
+  const texts: readonly string[] = isFlat && text !== undefined ? JSON.parse(text, toText) : [];
+  return value.map((item, index) => toScalar(item, types, texts[index]));
 }
 
 /** Converts a value of a tool call, and returns its JSON as it was sent. Models also send arrays and objects as strings. */

@@ -140,8 +140,10 @@ function toFieldError(error: ErrorObject): { source: string; path: readonly stri
   // `propertyNames` refuses the name of a field, not its value.
   const refused = error.propertyName ?? params.propertyName;
   if (refused !== undefined) return { source, path: [...path, refused], message: describeError(error) };
-  const missing = error.keyword === 'required' ? missingProperty : undefined;
-  if (missing !== undefined) return { source, path: [...path, missing], message: messages.isRequired };
+  if (missingProperty !== undefined) {
+    const message = error.keyword === 'required' ? messages.isRequired : describeError(error);
+    return { source, path: [...path, missingProperty], message };
+  }
   const unknown = additionalProperty ?? unevaluatedProperty;
   if (unknown === undefined) return { source, path, message: describeError(error) };
   const message = source === 'requestBody' ? messages.isNoField : messages.isNoParameter;

@@ -33,8 +33,6 @@ type McpOptions = Pick<Config, 'corsOrigins'> & {
   readonly readDocument: () => CompiledDocument;
 };
 
-type JsonSchema = NonNullable<Tool['inputSchema']['properties']>[string];
-
 /** A message of the protocol, without the arguments of its tool call: the SDK would validate them several times. */
 type Envelope = { readonly message: JsonObject; readonly args: Json; readonly texts: ToolCall['texts'] };
 
@@ -43,6 +41,9 @@ type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
 
 /** The maximum number of values in an envelope: the SDK takes microseconds for each. No real client sends so many. */
 const MAX_VALUES = 1_000;
+
+/** The maximum number of schemas within one of a tool: 150 records that may contain each other would make a list of 20 MB. */
+const MAX_SCHEMAS = 500;
 
 /** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
 export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
@@ -189,12 +190,15 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
     name: toToolName(operation),
     title: summary,
     description: nameTools(`${summary}\n\n${description}`.trim(), all),
-    inputSchema: {
-      type: 'object',
-      properties: Object.fromEntries(schemas.map(([name, schema]) => [name, toJsonSchema(schema, all) as JsonSchema])),
-      required: [...requiredParameters, ...required],
-      additionalProperties: false,
-    },
+    inputSchema: toJsonSchema(
+      {
+        type: 'object',
+        properties: Object.fromEntries(schemas),
+        required: [...requiredParameters, ...required],
+        additionalProperties: false,
+      },
+      all,
+    ),
     ...toOutputSchema(operation, all),
     annotations: {
       readOnlyHint: readOnly,
@@ -218,9 +222,8 @@ function nameTools(text: string, operations: readonly Operation[]): string {
 function toOutputSchema(operation: Operation, all: readonly Operation[]): Pick<Tool, 'outputSchema'> {
   const answer = readAnswerSchema(operation);
   if (!answer) return {};
-  const schema = toJsonSchema(answer, all) as NonNullable<Tool['outputSchema']>;
-  if (isObject(answer)) return { outputSchema: { ...schema, type: 'object' } };
-  return { outputSchema: { type: 'object', properties: { result: schema as JsonSchema }, required: ['result'] } };
+  const object = isObject(answer) ? answer : { properties: { result: answer }, required: ['result'] };
+  return { outputSchema: toJsonSchema({ ...object, type: 'object' }, all) };
 }
 
 /** A success in the form of `outputSchema`. */
@@ -233,29 +236,54 @@ function isObject(schema: Schema = {}): boolean {
 }
 
 /**
- * Converts a schema of the document: some models refuse keywords that JSON Schema does not have. Leaves out readOnly
- * properties of requests and writeOnly ones of answers. Within itself a schema allows any value.
+ * Converts the schema of a tool. Those in it that contain others, and are used several times, are in its definitions. Beyond about
+ * MAX_SCHEMAS they allow any value.
  */
-function toJsonSchema(schema: unknown, all: readonly Operation[], around: readonly unknown[] = []): unknown {
-  if (typeof schema !== 'object' || schema === null) return schema;
-  if (around.includes(schema)) return {};
-  const { properties, oneOf, ...others } = schema as Schema;
+function toJsonSchema(root: Schema, all: readonly Operation[]): Tool['inputSchema'] {
+  const shown = new Map<unknown, Schema>();
+  const uses = new Map<unknown, number>();
+  const containers = new Set<unknown>();
+  const open: unknown[] = [root];
+  let found = 0;
+  for (const schema of open) {
+    if (found > MAX_SCHEMAS) break;
+    const own = showSchema(schema as Schema);
+    shown.set(schema, own);
+    mapChildren('schema', own, (_kind, part) => {
+      found += 1;
+      containers.add(schema);
+      if (!uses.has(part)) open.push(part);
+      uses.set(part, (uses.get(part) ?? 0) + 1);
+    });
+  }
+  const shared = [...uses.keys()].filter((schema) => uses.get(schema) !== 1 && containers.has(schema));
+  const names = new Map(shared.map((schema, index) => [schema, `s${index}`]));
+  const write = (schema: unknown): object => {
+    const { nullable, ...converted } = mapChildren('schema', shown.get(schema) ?? {}, (_kind, part) => {
+      const name = names.get(part);
+      return name === undefined ? write(part) : { $ref: `#/$defs/${name}` };
+    });
+    // Some models refuse keywords that JSON Schema does not have.
+    const kept = Object.entries(converted).filter(([name]) => !/^(x-.*|discriminator|xml|externalDocs)$/.test(name));
+    const { type, description, ...rest } = Object.fromEntries(kept);
+    return {
+      ...rest,
+      ...(type === undefined ? {} : { type: nullable === true ? [type, 'null'].flat() : type }),
+      ...(typeof description === 'string' ? { description: nameTools(description, all) } : {}),
+    };
+  };
+  const definitions = Object.fromEntries(shared.map((schema) => [names.get(schema), write(schema)]));
+  return { ...(write(root) as Tool['inputSchema']), ...(shared.length > 0 && { $defs: definitions }) };
+}
+
+/** Leaves out readOnly properties of requests and writeOnly ones of answers. */
+function showSchema({ properties, oneOf, ...others }: Schema): Schema {
   const shown = Object.entries(properties ?? {}).filter(([, part]) => !isHidden(part));
-  const own = {
+  return {
     ...others,
     ...(properties && { properties: Object.fromEntries(shown) }),
-    // A schema within itself allows any value here, beside which no other one of a choice would be the only one.
+    // Where a schema allows any value here, no other one of a choice would be the only one.
     ...(oneOf && (others.anyOf ? { allOf: [...(others.allOf ?? []), { anyOf: oneOf }] } : { anyOf: oneOf })),
-  };
-  const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) =>
-    toJsonSchema(part, all, [...around, schema]),
-  );
-  const kept = Object.entries(converted).filter(([name]) => !/^(x-.*|discriminator|xml|externalDocs)$/.test(name));
-  const { type, description, ...rest } = Object.fromEntries(kept);
-  return {
-    ...rest,
-    ...(type === undefined ? {} : { type: nullable === true ? [type, 'null'].flat() : type }),
-    ...(typeof description === 'string' ? { description: nameTools(description, all) } : {}),
   };
 }
 

@@ -2,6 +2,7 @@
 // specification allows one; in examples and extensions it is data.
 
 import { basename, dirname, extname, join } from 'node:path';
+import { isJsonObject } from '../store/store.ts';
 import {
   find,
   isReference,
@@ -31,6 +32,8 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
   /** References to the moved components, by their origin. */
   const known = new Map<string, string>();
   const added: Record<string, Record<string, unknown>> = {};
+  /** The names that renamed components had, by their references. */
+  const renamed = new Map<unknown, string>();
   /** The components that are references to other files. */
   const inPlace = new Map<unknown, { readonly node: unknown; readonly path: string }>();
 
@@ -56,16 +59,23 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     return kind === 'schema' ? copyMapping(copied, path) : copied;
   }
 
-  /** The mapping of a discriminator has references as texts, beside names of components. */
+  /** The mapping of a discriminator has references as texts, beside names of components, and the names that renamed ones had. */
   function copyMapping(schema: Node, from: string): Node {
-    const { discriminator } = schema as { discriminator?: { mapping?: unknown } };
-    const { mapping } = discriminator ?? {};
-    if (typeof mapping !== 'object' || mapping === null) return schema;
+    const { discriminator, anyOf, oneOf } = schema;
+    const { mapping = {} } = Object(discriminator) as { readonly mapping?: unknown };
+    if (!isJsonObject(discriminator) || !isJsonObject(mapping)) return schema;
     const entries = Object.entries(mapping).map(([value, $ref]) => {
       const isFile = typeof $ref === 'string' && /[#/]|\.(ya?ml|json)$/.test($ref);
       return [value, isFile ? (copyReference('schema', { $ref }, from) as { $ref: string }).$ref : $ref];
     });
-    return { ...schema, discriminator: { ...discriminator, mapping: Object.fromEntries(entries) } };
+    const mapped = entries.map(([, $ref]) => $ref);
+    const implied = [anyOf, oneOf].flat().flatMap((choice) => {
+      const { $ref } = Object(choice);
+      return renamed.has($ref) && !mapped.includes($ref) ? [[renamed.get($ref), $ref]] : [];
+    });
+    const all = [...implied, ...entries];
+    if (all.length === 0) return schema;
+    return { ...schema, discriminator: { ...discriminator, mapping: Object.fromEntries(all) } };
   }
 
   /** Expands each map that is one reference into references to its parts. */
@@ -104,11 +114,14 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
 
   /** Names a component after its place or its file. */
   function addComponent(section: string, { path, place }: Origin): string {
-    const wanted = String(place.at(-1) ?? basename(path, extname(path))).replace(/[^\w.-]/g, '_');
+    const own = String(place.at(-1) ?? basename(path, extname(path)));
+    const wanted = own.replace(/[^\w.-]/g, '_');
     const others = (source.components as Record<string, object> | undefined)?.[section] ?? {};
     let name = wanted;
-    for (let count = 2; name in others || moved.has(`${section}/${name}`); count += 1) name = `${wanted}_${count}`;
+    for (let count = 2; Object.hasOwn(others, name) || moved.has(`${section}/${name}`); count += 1)
+      name = `${wanted}_${count}`;
     moved.set(`${section}/${name}`, { path, place });
+    if (name !== own) renamed.set(toPointer(['components', section, name]), own);
     added[section] ??= {};
     return name;
   }

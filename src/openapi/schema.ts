@@ -299,14 +299,15 @@ const STRICTER: Readonly<Record<string, (one: never, other: never) => unknown>> 
   enum: (one: unknown[], other: unknown[]) => one.filter((value) => other.includes(value)),
 };
 /** Keywords whose effect depends on others of their schema. */
-const DEPENDENT = /^(if|then|else|contains|(min|max)Contains|prefixItems|(additional|unevaluated)Items)$/;
+const DEPENDENT = /^(if|then|else|contains|(min|max)Contains|prefixItems|unevaluatedItems)$/;
 
 /**
  * Makes a schema of its only part besides null, and a scalar or an array of all parts of its allOf, such as a reference with keywords
  * beside it, so that its type, its format and its bounds are its own. Leaves the parts where two of them cannot be one.
  */
 function mergeParts(schema: Source, nesting = 0): void {
-  const { allOf, anyOf, oneOf, ...own } = schema as Schema;
+  const { allOf, ...beside } = schema as Schema;
+  const { anyOf, oneOf, ...own } = beside;
   const lists = [allOf, anyOf, oneOf].filter((list) => list !== undefined);
   if (lists.length === 0 || nesting > MAX_NESTING) return;
   for (const part of lists.flat()) mergeParts(part, nesting + 1);
@@ -314,7 +315,7 @@ function mergeParts(schema: Source, nesting = 0): void {
   const types = allOf ? typesOf(schema) : [];
   if (!allOf || types.length === 0 || types.includes('object')) return;
   const merged: Source = {};
-  for (const [name, value] of [own, ...allOf].flatMap((part) => Object.entries(part))) {
+  for (const [name, value] of [beside, ...allOf].flatMap((part) => Object.entries(part))) {
     if (DEPENDENT.test(name)) return;
     const earlier = merged[name];
     if (earlier === undefined) merged[name] = value;

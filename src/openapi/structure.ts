@@ -23,7 +23,7 @@ type Child = readonly [Kind, 'one' | 'list' | 'map'];
 
 /** The keywords of a schema whose values are schemas: one, a list, or a map of them. */
 export const SUBSCHEMAS: Readonly<Record<'one' | 'list' | 'map', readonly string[]>> = {
-  one: `additionalItems additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems
+  one: `additionalProperties contains contentSchema else if items not propertyNames then unevaluatedItems
     unevaluatedProperties`.split(/\s+/),
   list: ['allOf', 'anyOf', 'oneOf', 'prefixItems'],
   map: ['$defs', 'definitions', 'dependentSchemas', 'patternProperties', 'properties'],

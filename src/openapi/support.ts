@@ -225,11 +225,11 @@ function findDialect(node: Node, name: string): Fault[] {
   return isServed ? [] : [[name, name, String(dialect)]];
 }
 
-function findOtherPlace(node: Node): Fault[] {
-  const { name, in: place } = node;
-  // The specification demands a text.
-  const isKnown = typeof place !== 'string' || PLACES.includes(place);
-  return isKnown ? [] : [['in', String(name), String(place), PLACES.join(', ')]];
+function findOtherPlace({ name, in: place }: Node, isVersion30: boolean): Fault[] {
+  // The specification demands one, and that of 3.0 also that it is a text.
+  const isKnown = place === undefined || PLACES.includes(place as string) || (isVersion30 && !isText(place));
+  const found = isText(place) ? String(place) : JSON.stringify(place);
+  return isKnown ? [] : [['in', String(name), found, PLACES.join(', ')]];
 }
 
 function findBeside(node: Node): Fault[] {

@@ -69,7 +69,11 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
     const parts = mapChildren('schema', kept, (_kind, part, [keyword]) =>
       endless.has(part) && !IN_PLACE.includes(`${keyword}`) ? { [ONCE]: write(part) } : write(part),
     );
-    return { ...parts, ...structuredClone(data) };
+    const { patternProperties, allOf = [], ...others } = parts as Schema;
+    // Ajv's code adds what a pattern matches to the properties that the choices beside it know, which fails if no choice is met.
+    const isApart = patternProperties !== undefined && !('additionalProperties' in parts);
+    const own = isApart ? { ...others, allOf: [...allOf, { patternProperties }] } : parts;
+    return { ...own, ...structuredClone(data) };
   };
   return { write, definitions: Object.fromEntries(shared.map((schema) => [names.get(schema), writeHere(schema)])) };
 }

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { toCall } from '../../src/api/call.ts';
 import { messages } from '../../src/api/messages.ts';
 import { createToolReader } from '../../src/api/tool-reader.ts';
+import { validate } from '../../src/api/validate.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import type { Argument, JsonObject } from '../../src/store/store.ts';
@@ -28,6 +29,17 @@ test('an array in a text with 50,000 levels is refused on its name', async () =>
   const ids = '['.repeat(50_000) + ']'.repeat(50_000);
   const request = await read(operation, { ids });
   expect(request.problems).toEqual(new Map([['ids', [messages.isTooDeep]]]));
+});
+
+test('a field that another one requires is refused by its name', async () => {
+  const schema = { type: 'object', dependentRequired: { a: ['b'] } };
+  const compiled = await compile({ ...documentOf(jsonBody(schema)), openapi: '3.1.0', components: SECURITY });
+  const operation = compiled.operations.get('um') as Operation;
+  const request = await read(operation, { body: { a: 1 } });
+  const fields = { b: [expect.objectContaining({ en: 'must have property b when property a is present' })] };
+  expect(() => validate(compiled, operation, request)).toThrow(
+    expect.objectContaining({ failure: { kind: 'invalidInput', fields } }),
+  );
 });
 
 const ANY = { oneOf: [{ type: 'string' }, { type: 'number' }, { type: 'object' }] };
@@ -57,6 +69,7 @@ test.each<[object, JsonObject[string], string]>([
 test.each<[object, JsonObject[string], JsonObject[string]]>([
   [{ type: 'number' }, ['1.5', '12345678901234567.89', 2], [1.5, '12345678901234567.89', 2]],
   [{ type: 'string' }, ['a', 1, true], ['a', '1', 'true']],
+  [{ type: 'string' }, '["a,", 12345678901234567890, 1.50]', ['a,', '12345678901234567890', '1.50']],
 ])(
   'the items of a list of %j are converted, with all digits, in a parameter and in a field',
   async (items, sent, taken) => {

@@ -38,6 +38,7 @@ const ASKED_COUNT_OR_NULL = {
   ...{ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
 };
 const TREE = { $ref: '#/components/schemas/Arvore' };
+const S0 = { $ref: '#/$defs/s0' };
 const GROUP = { $ref: '#/components/schemas/Grupo' };
 const answering = (schema: object) => ({
   responses: { 200: { description: 'Done', content: { 'application/json': { schema } } } },
@@ -221,10 +222,10 @@ describe('the tools', () => {
     const nome = TEXT;
     expect(schemaOf('corpo')?.properties?.body).toEqual({ type: 'object', required: ['nome'], properties: { nome } });
     const senha = { ...TEXT, writeOnly: true };
-    const branch = { ...FIELDS, properties: { nome, filho: {}, senha, 'x-nota': ASKED_COUNT_OR_NULL } };
+    const s0 = { ...FIELDS, properties: { nome, filho: S0, senha, 'x-nota': ASKED_COUNT_OR_NULL } };
     expect(schemaOf('arvore')).toEqual({
-      ...{ ...FIELDS, required: [] },
-      properties: { p_nome: nome, p_idade: ASKED_COUNT_OR_NULL, p_arvore: branch },
+      ...{ ...FIELDS, required: [], $defs: { s0 } },
+      properties: { p_nome: nome, p_idade: ASKED_COUNT_OR_NULL, p_arvore: S0 },
     });
     expect(schemaOf('partes')).toMatchObject({ properties: { 'x-c': { type: ['string', 'null'] } }, required: ['a'] });
     expect(Object.keys(schemaOf('partes')?.properties ?? {})).toEqual(['a', 'b', 'preco_ate', 'x-c']);
@@ -234,10 +235,8 @@ describe('the tools', () => {
   test('have schemas of what they give, in which a value that is no object is the property result', async () => {
     const { tools } = await (await connect({}, other)).listTools();
     const schemaOf = (id: string) => tools.find(({ name }) => name === id)?.outputSchema;
-    expect(schemaOf('ramo')).toEqual({
-      ...FIELDS,
-      properties: { nome: TEXT, filho: {}, id: READ_ONLY, 'x-nota': { type: ['integer', 'null'] } },
-    });
+    const properties = { nome: TEXT, filho: S0, id: READ_ONLY, 'x-nota': { type: ['integer', 'null'] } };
+    expect(schemaOf('ramo')).toEqual({ ...FIELDS, properties, $defs: { s0: { ...FIELDS, properties } } });
     expect(schemaOf('numero')).toEqual({
       type: 'object',
       properties: { result: { type: ['number', 'null'] } },
@@ -275,6 +274,26 @@ describe('the tools', () => {
     const { structuredContent } = await client.callTool({ name: 'um' });
     expect(structuredContent).toEqual({ itens: ['a', { itens: ['b', { itens: [] }] }], par: { um: 'c' } });
   });
+
+  test.each([7, 40])(
+    'have %s records that may contain each other in a list that grows with the document',
+    async (count) => {
+      const names = Array.from({ length: count }, (_, n) => `R${n}`);
+      const refOf = (name: string) => ({ $ref: `#/components/schemas/${name}` });
+      const toPath = (name: string) =>
+        documentOf({ operationId: name, ...answering(refOf(name)) }, `/${name}`, 'get').paths;
+      const record = { type: 'object', properties: Object.fromEntries(names.map((name) => [name, refOf(name)])) };
+      const all = Object.fromEntries(names.map((name) => [name, { ...record }]));
+      const { securitySchemes } = document.components ?? {};
+      const parts = { paths: Object.assign({}, ...names.map(toPath)), components: { securitySchemes, schemas: all } };
+      const source = { ...document, ...parts } as OpenAPIV3.Document;
+      const records = createStubStore(() => ({ json: '{"R1":{"R2":{"R1":{"R1":{}}}}}', count: 1 }));
+      const client = await connect(AURORA, await open({ store: records, document: source }));
+      const { tools } = await client.listTools();
+      expect(JSON.stringify(tools).length).toBeLessThan(10 * JSON.stringify(parts).length);
+      expect(await callTool('R0', {}, client)).toMatchObject({ isError: false });
+    },
+  );
 
   test.each([
     ['corpo', { body: { nome: 'Ana' } }, { p_body: { json: '{"nome":"Ana"}' } }, 'Done; there is no content.'],

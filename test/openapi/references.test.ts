@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
 import { compileFile } from '../../src/openapi/compile.ts';
+import { readTags } from '../../src/openapi/schema.ts';
 
 // Documents in several files, and what in them is a reference.
 
@@ -105,6 +106,23 @@ discriminator: { propertyName: kind, mapping: ${mapping} }
     Choice: { discriminator: { propertyName: 'kind', mapping: mapped } },
     Part: { allOf: [{ $ref: '#/components/schemas/Choice' }] },
   });
+});
+
+test('a discriminator knows a schema by the name that it had, where another component has that', async () => {
+  const { operations, source } = await compileFile(
+    write({
+      ...FILES,
+      'openapi.yaml': MAIN.replace('schema: { $ref: schemas/Order.yaml }', 'schema: { $ref: forms/Choice.yaml }'),
+      'forms/Choice.yaml':
+        'oneOf: [{ $ref: Order.yaml }, { $ref: Card.yaml }]\ndiscriminator: { propertyName: kind }\n',
+      'forms/Order.yaml': 'type: object\n',
+      'forms/Card.yaml': 'type: object\n',
+    }),
+  );
+  const discriminator = { propertyName: 'kind', mapping: { Order: '#/components/schemas/Order_2' } };
+  expect(source.components?.schemas).toMatchObject({ Choice: { discriminator }, Order_2: {}, Card: {} });
+  const { oneOf = [] } = operations.get('addOrder')?.body?.schema ?? {};
+  expect(oneOf.map((schema) => readTags(schema, 'kind'))).toEqual([['Order'], ['Card']]);
 });
 
 test('every mistake is told at once, each once, with file and line', async () => {

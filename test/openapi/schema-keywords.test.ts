@@ -61,7 +61,7 @@ uniqueItems: [{ uniqueItems: true }, [1, 2], [1, 1]]
 const WITHOUT_EFFECT = [
   ...ANNOTATIONS.filter((name) => name !== 'readOnly'),
   ...REFERENCES,
-  ...['$defs', '$schema', 'additionalItems', 'contentEncoding', 'contentMediaType', 'contentSchema', 'definitions'],
+  ...['$defs', '$schema', 'contentEncoding', 'contentMediaType', 'contentSchema', 'definitions'],
 ];
 
 /** What else must be right, by version. */
@@ -92,6 +92,13 @@ const CASES: Readonly<Record<string, Readonly<Record<string, Row>>>> = parse(`
     - [{ a: 1, b: { c: 1, d: 2 } }, { b: { d: 2, c: 1 }, a: 1 }]
   a property that every object of JavaScript has:
     [{ required: [valueOf], properties: { constructor: { type: string }, toString: { type: string } } }, { valueOf: 1 }, {}]
+  a pattern beside a condition:
+    - patternProperties: { ^k: { type: string } }
+      if: { required: [name] }
+      then: { $ref: '#/components/schemas/User' }
+      unevaluatedProperties: false
+    - { kind: a }
+    - { kind: a, id: 1 }
   a small multiple: [{ multipleOf: 0.01 }, 0.07, 1e-12]
   a multiple of 16 digits: [{ multipleOf: 2 }, 9007199254740990, 9007199254740991]
   an integer that readers round: [{ type: integer }, 9007199254740991, 9007199254740992]
@@ -172,6 +179,8 @@ test.each([
   '{ allOf: [{ type: [string, integer], minimum: 2, enum: [cat, 1, 9] }], maximum: 9, minLength: 2 }',
   '{ anyOf: [{ allOf: [{ enum: [cat] }, { enum: [dog] }] }, { const: 9 }] }',
   '{ allOf: [{ type: array, prefixItems: [{ type: string }] }], items: { type: integer } }',
+  '{ allOf: [{ type: string }], oneOf: [{ pattern: ^c }, { pattern: g$ }], anyOf: [{ pattern: o }] }',
+  '{ allOf: [{ type: array }], anyOf: [{ minItems: 1 }, { type: object }] }',
 ])('a choice allows what JSON Schema says: %s', (text) => {
   const schema = parse(text);
   const expected = new Ajv2020({ strict: false }).compile(schema);
@@ -334,6 +343,7 @@ test('a discriminator that is only read chooses nothing in a request', () => {
 
 test.each([
   [{ $ref: '#/components/schemas/Id', maxLength: 36 }, 'text', 'string', { format: 'uuid', maxLength: 36 }],
+  [{ $ref: '#/components/schemas/Id', not: {}, anyOf: [{}] }, 'text', 'string', { format: 'uuid', anyOf: [{}] }],
   [{ $ref: '#/components/schemas/Count', maximum: 100 }, 'text', 'integer', { minimum: 0, maximum: 100 }],
   [{ allOf: [{ $ref: '#/components/schemas/Count' }], minimum: 3 }, 'text', 'integer', { minimum: 3 }],
   [{ $ref: '#/components/schemas/Tags', maxItems: 2 }, 'array', undefined, { minItems: 1, maxItems: 2 }],
@@ -413,6 +423,8 @@ test('a text of the largest body is read whole', () => {
   const text = 'A'.repeat(10_000_000);
   const isValid = compileSchema(createAjv(), { type: 'string', format: 'byte' });
   expect([isValid(text), isValid(`${text}=`)]).toEqual([true, false]);
-  expect(toPlainIntegers(`["${text}",1.0,1e3,1e300]`)).toBe(`["${text}",1,1000,1e300]`);
+  for (const long of [text, '\\n1.0'.repeat(2_000_000)]) {
+    expect(toPlainIntegers(`["${long}",1.0,1e3,1e300]`)).toBe(`["${long}",1,1000,1e300]`);
+  }
   expect(leaveOutNulls(`{"a":"${text}","b":null}`, { returns: 'row', optional: ['b'] })).toBe(`{"a":"${text}"}`);
 });
