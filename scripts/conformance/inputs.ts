@@ -50,7 +50,10 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     const given = assignments.map(({ input }) => input);
     // The gateway refuses `after` beside `offset`.
     const hasRule = (input: Input) => input.rule || input === operation.list?.after;
-    const rules = [...new Set([...required, ...given])].filter(hasRule).map(({ name }) => name);
+    const sent = [...required, ...given].filter(hasRule);
+    // A rule of several fields also counts those that are left out, with their defaults or what the record has.
+    const absent = sent.length > 0 ? inputs.filter((input) => input.in === 'body' && hasRule(input)) : [];
+    const rules = [...new Set([...sent, ...absent])].map(({ name }) => name);
     const answer = await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });
     if (answer.status === CREATED) compareSent(request(assignments), assignments, answer.body as Row);
     for (const { name } of given) coverage.show(operation, 'input', name);

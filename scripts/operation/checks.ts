@@ -15,6 +15,8 @@ type Reading = { readonly rule: Rule; readonly isWhole: boolean };
 const UNKNOWN: Reading = { rule: {}, isWhole: false };
 
 export const TEXTS = ['text', 'character varying'];
+/** Dates and times of a day, and no arrays of them. */
+export const DATES = /^(date|timestamp.*zone)$/;
 export const NUMBERS = ['numeric', 'double precision', 'real'];
 export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: number, maximum: number]>> = {
   smallint: ['int32', -(2 ** 15), 2 ** 15 - 1],
@@ -41,6 +43,12 @@ export function describeCheck({ columns, expression }: Check): string {
     return bare.replace(/\s+/g, ' ');
   });
   return parts.join('').trim();
+}
+
+/** Whether an expression computes what may not exist for every value, such as a quotient or a range. */
+export function mayFail(text: string): boolean {
+  const bare = text.replace(/'(?:[^']|'')*'/g, '');
+  return / [-+*/%^] |::|(?<=\w)(?<!length|cardinality|lower|upper|md5|trim|coalesce|to_tsvector)\(/i.test(bare);
 }
 
 /** Reads what a check of one column allows for values other than null. */
@@ -94,11 +102,15 @@ function readCondition(text: string, column: string, base: string): Reading {
   if (what !== column || constant === undefined) return UNKNOWN;
   if (measure + operator === '=') return readList([constant, ...others], base);
   if (others.length > 0) return UNKNOWN;
-  const [isText, value, keyword] = [TEXTS.includes(base), Number(constant), KEYWORDS[operator]];
+  const isDate = DATES.test(base);
+  // Of a date its year; infinity has none.
+  const number = isDate ? /^(\d{4})-[^B]*$/.exec(constant)?.[1] : constant;
+  const [isText, value, keyword] = [TEXTS.includes(base), Number(number), KEYWORDS[operator]];
   if (measure + operator === '~' && isText) return readPattern(constant);
   if (measure + operator === '<>' && isText && constant === '') return { rule: { minLength: 1 }, isWhole: true };
   if (!(keyword || operator === '=') || !Number.isFinite(value)) return UNKNOWN;
   if (measure === '' && keyword && NUMBERS.includes(base)) return { rule: { [keyword]: value }, isWhole: true };
+  if (measure === '' && keyword && isDate) return { rule: { [keyword]: value }, isWhole: false };
   const unit = UNITS[measure];
   const isKnown = { imum: base in INTEGERS, Items: true, Length: isText };
   if (!unit || !isKnown[unit] || !Number.isInteger(value)) return UNKNOWN;

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import type pg from 'pg';
 import { adviseOn, isWrittenAs } from '../../src/openapi/postgres-types.ts';
+import { typesOf } from '../../src/openapi/schema.ts';
 import type { DatabaseFunction } from '../../src/store/store.ts';
 import { BEGIN, type Change, describeFunctions, type Files, openExamples, withDatabase } from './plan.ts';
 import { toCamel, toPascal, toUpper } from './subject.ts';
@@ -148,7 +149,9 @@ function draftOperation(
   const isObject = result?.type === 'object' && again !== undefined;
   const isOther = (name: string) => !isDeepStrictEqual((answer as Node)?.[name], (again as Node)?.[name]);
   const generated = isObject ? Object.keys(answer ?? {}).filter(isOther) : [];
-  const isPage = result?.type === 'array' && names.includes('limit') && names.includes('offset');
+  // A list of texts or numbers is one value for the gateway.
+  const isList = result?.type === 'array' && typesOf(result.items as Node).includes('object');
+  const isPage = isList && names.includes('limit') && names.includes('offset');
   const summary = toUpper(name.replaceAll('_', ' '));
   const tag = toPascal((path.split('/')[1] ?? name).replaceAll('-', '_'));
   const example = toExample(answer, { 'x-generated': generated.length > 0 ? generated : undefined });

@@ -1,5 +1,6 @@
 // Writes the SQL of the functions, in the style of supabase/migrations.
 
+import { mayFail } from './checks.ts';
 import type { Subject } from './subject.ts';
 import type { Column, Table } from './table.ts';
 
@@ -195,14 +196,19 @@ function requireRecords(columns: readonly Column[]): string {
   return checks.join('');
 }
 
-/** Turns the violation of a check, and the overflow of a computed number, into a 422 on the first of its fields that clients set. */
+/** Turns the violation of a check, and what cannot be computed, into a 422 on the first of its fields that clients set. */
 function refuseViolations({ otherChecks }: Table, written: readonly Column[]): string {
+  const isSent = (column: string) => written.some(({ name }) => name === column);
   const refuse = (columns: readonly string[], text: string) => {
     const words = (text.match(/\w+/g) ?? []).filter((word) => columns.includes(word));
-    const field = [...words, ...columns].find((word) => written.some(({ name }) => name === word)) ?? 'body';
+    const field = [...words, ...columns].find(isSent) ?? 'body';
     return `raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
   };
-  const [checks, bounds] = [otherChecks.filter(({ name }) => name), otherChecks.filter(({ name }) => !name)];
+  if (otherChecks.length === 0) return '';
+  const [checks, computed] = [otherChecks.filter(({ name }) => name), otherChecks.filter(({ name }) => !name)];
+  // Postgres does not say which of them it computed.
+  const some = [...computed, ...checks.filter(({ text }) => mayFail(text))];
+  const failing = some.length > 0 ? some : checks;
   const cases = checks.map(
     ({ name, columns, text }) => `
       when ${quote(name)} then
@@ -214,12 +220,11 @@ function refuseViolations({ otherChecks }: Table, written: readonly Column[]): s
     case v_constraint${cases.join('')}
       else raise;
     end case;`;
-  const sources = bounds.flatMap(({ columns }) => columns);
-  const overflows = `
-  when numeric_value_out_of_range or division_by_zero then
-    ${refuse(sources, bounds.map(({ text }) => text).join(' and '))}`;
-  const handlers = (cases.length > 0 ? violations : '') + (bounds.length > 0 ? overflows : '');
-  return handlers && `exception${handlers}\n`;
+  const sources = failing.find(({ columns }) => columns.some(isSent))?.columns ?? [];
+  return `exception${cases.length > 0 ? violations : ''}
+  when data_exception then
+    ${refuse(sources, failing.map(({ text }) => text).join(' and '))}
+`;
 }
 
 function quote(text: string): string {

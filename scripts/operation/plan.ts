@@ -15,12 +15,13 @@ import type { Operation } from '../../src/openapi/operations.ts';
 import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
-import { tryCall } from '../../src/store/statement.ts';
+import type { PgError } from '../../src/store/sqlstate.ts';
+import { CHECK_DEFERRED, tryCall } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
 import { findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
-import { RefusedError, readTable } from './table.ts';
+import { type Column, RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, readTarget, type Sample, type Samples, type Source, toSource } from './yaml.ts';
 
 /** The files of the document, the migrations and the demo data. */
@@ -111,21 +112,18 @@ async function chooseSamples(
       `an example needs a row of private.${table.name} in supabase/seed.sql, of the tenant of ${key}, ${what}`,
     );
   };
-  const all = rows.map(({ row }) => row);
-  const first = need(all[0], 'whichever it is');
+  const first = need(rows[0], 'whichever it is');
   // An example must not change or delete what another one shows.
-  const [changed, ...free] = rows.slice(2).filter(({ row }) => !text.includes(row.id));
-  const own = table.columns.filter(({ reference }) => reference?.target === `private.${table.name}`);
-  const referred = rows.find(({ isUsed }) => isUsed)?.row;
-  const referring = all.filter((row) => own.some(({ name }) => row[name] === referred?.id));
-  // The only reference to a record keeps that in use.
-  const isNeeded = (row: Row) => referring.length === 1 && row === referring[0];
-  const deleted = free.findLast(({ row, isUsed }) => !isUsed && !isNeeded(row))?.row;
+  const [changed, ...free] = rows.slice(2).filter((row) => !text.includes(row.id));
+  const find = async (rows: readonly Row[], isWanted: boolean) => {
+    for (const row of rows) if ((await isKept(db, subject, row)) === isWanted) return row;
+    return undefined;
+  };
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
   const findConflict = async (parameters: Sample['parameters']): Promise<Sample[]> => {
     if (uniques.length === 0) return [];
     // A change of a record to the value that it has is no conflict.
-    const others = kinds.includes('update') ? all.filter((row) => row !== changed?.row) : all;
+    const others = kinds.includes('update') ? rows.filter((row) => row !== changed) : rows;
     const taken = await findTaken(db, subject, others);
     const keys = uniques.map(({ name }) => name).join(' or ');
     const row = need(taken, `that ${keys} keeps from being repeated: without null in the columns of that`);
@@ -134,7 +132,7 @@ async function chooseSamples(
   const makers: Record<Kind, () => Sample[] | Promise<Sample[]>> = {
     list: () => [
       { name: 'firstPage', status: 200, parameters: { limit: 2 } },
-      ...(all.length > 1 ? [{ name: 'afterRecord', status: 200, parameters: { limit: 1, after: first.id } }] : []),
+      ...(rows.length > 1 ? [{ name: 'afterRecord', status: 200, parameters: { limit: 1, after: first.id } }] : []),
       ...filters.flatMap(({ name }) => {
         const value = first[name];
         if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') return [];
@@ -143,18 +141,24 @@ async function chooseSamples(
     ],
     get: () => [{ name: 'found', status: 200, parameters: { id: first.id } }],
     create: async () => {
-      const expected = await makeNew(db, subject, first, all);
+      const expected = await makeNew(db, subject, first, rows);
       const parameters = { [KEY]: `${names.create.operation}-example` };
       const created = { name: 'created', status: 201, parameters, body: body(expected), expected };
       return [created, ...(await findConflict({}))];
     },
     update: async () => {
-      const row = need(changed?.row, 'besides the first two, which no example shows yet');
-      const [parameters, expected] = [{ id: row.id }, change(subject, row, all)];
+      const row = need(changed, 'besides the first two, which no example shows yet');
+      const [parameters, expected] = [{ id: row.id }, change(subject, row, rows)];
       const sample = { name: 'changed', status: 200, parameters, body: body(expected), expected };
       return [sample, ...(await findConflict(parameters))];
     },
-    delete: () => {
+    delete: async () => {
+      const own = table.columns.filter(({ reference }) => reference?.target === `private.${table.name}`);
+      const referred = incoming.length > 0 ? await find(rows, true) : undefined;
+      const referring = rows.filter((row) => own.some(({ name }) => row[name] === referred?.id));
+      // The only reference to a record keeps that in use.
+      const others = free.filter((row) => referring.length !== 1 || row !== referring[0]);
+      const deleted = await find(others.toReversed(), false);
       const what = 'besides the first three, which no example shows yet and no other record refers to';
       const sample = { name: 'deleted', status: 204, parameters: { id: need(deleted, what).id } };
       if (incoming.length === 0) return [sample];
@@ -171,37 +175,45 @@ async function chooseSamples(
 async function requireConstant(
   db: pg.Client,
   { table }: Subject,
-  rows: readonly TenantRow[],
-  readAgain: () => Promise<readonly TenantRow[]>,
+  rows: readonly Row[],
+  readAgain: () => Promise<readonly Row[]>,
 ): Promise<void> {
   await db.query('savepoint again; truncate private.tenants restart identity cascade');
   const again = await readAgain();
   await db.query('rollback to savepoint again');
   const today = (await db.query('select current_date::text as today')).rows[0].today;
   const clocks = table.columns.filter(({ base, isGenerated }) => base === 'date' && isGenerated);
-  const isOfToday = rows.some(({ row }) => clocks.some(({ name }) => row[name] === today));
+  const isOfToday = rows.some((row) => clocks.some(({ name }) => row[name] === today));
   if (!isOfToday && isDeepStrictEqual(again, rows)) return;
   throw new RefusedError(
     `the rows of private.${table.name} in supabase/seed.sql differ each time: give id, criado_em and what else is generated as constants, which no trigger replaces`,
   );
 }
 
-type TenantRow = { readonly row: Row; readonly isUsed: boolean };
-
-/** Reads the tenant's demo data in the order of a list, and whether other records refer to a row. */
-async function readRows(db: pg.Client, { table, order }: Subject, key: string): Promise<TenantRow[]> {
-  const uses = table.incoming.map(({ columns, table: other }) => {
-    const references = columns.map((column) => `r.${column}`).join(', ');
-    return `exists (select from ${other} r where (${references}) = (t.tenant_id, t.id))`;
-  });
-  const { rows } = await db.query<TenantRow>(
-    `select to_jsonb(t.*) as row, ${['false', ...uses].join(' or ')} as "isUsed"
+/** Reads the tenant's demo data in the order of a list. */
+async function readRows(db: pg.Client, { table, order }: Subject, key: string): Promise<Row[]> {
+  const { rows } = await db.query<{ row: Row }>(
+    `select to_jsonb(t.*) as row
        from private.${table.name} t
       where t.tenant_id = (select k.tenant_id from private.api_keys k where k.key_hash = sha256($1))
       order by ${order ? `t.${order}, ` : ''}t.id`,
     [Buffer.from(key)],
   );
-  return rows;
+  return rows.map(({ row }) => row);
+}
+
+/** Whether a foreign key prevents the deletion of a row, which is tried. */
+async function isKept(db: pg.Client, { table }: Subject, { id }: Row): Promise<boolean> {
+  await db.query('savepoint deletion');
+  try {
+    await db.query(`delete from private.${table.name} where id = $1`, [id]);
+    await db.query(CHECK_DEFERRED);
+    return false;
+  } catch (error) {
+    return /^23(503|001)$/.test((error as PgError).code ?? '');
+  } finally {
+    await db.query('rollback to savepoint deletion');
+  }
 }
 
 /** Takes one value from another row, of a column without a unique or check constraint. */
@@ -240,6 +252,13 @@ async function answerSamples(
         '; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one';
       const remedy = kind === 'create' && status === 422 ? origin : '';
       throw new RefusedError(`${ids[kind]} would answer its example ${sample.name} with ${got}${remedy}`);
+    }
+    const isOther = ({ name }: Column) => !isDeepStrictEqual(sample.expected?.[name], (body as Row)[name]);
+    const other = sample.expected && subject.written.find(isOther);
+    if (other) {
+      throw new RefusedError(
+        `${ids[kind]} would answer its example ${sample.name} with another ${other.name} than it sends, as a trigger may set it: let its default call a function, such as now(), or write the operations without it`,
+      );
     }
     answered[kind].push({ ...sample, answer: body });
   }

@@ -186,7 +186,8 @@ function findUnfit({ name, identifier, type, schema, base }: Column, table: stri
   if (schema.type === undefined)
     return `${column} is ${type}, which no schema is known for: write the operation by hand`;
   if (schema.type === 'string' && schema.maxLength === undefined && !schema.enum) {
-    const check = `check (char_length(${identifier}) <= 255)`;
+    const bounds = schema.format?.startsWith('date') ? "between '2000-01-01' and '2100-01-01'" : undefined;
+    const check = bounds ? `check (${identifier} ${bounds})` : `check (char_length(${identifier}) <= 255)`;
     return `${column} has no limit: add a constraint in a migration, such as ${check}`;
   }
   const number: Column['schema'] = schema.items ?? schema;

@@ -4,7 +4,18 @@ import { readTables } from '../../src/admin/tables.ts';
 import { OperatorError } from '../../src/errors.ts';
 import type { Schema } from '../../src/openapi/schema.ts';
 import type { Database } from '../../src/store/migrations.ts';
-import { type Check, describeCheck, INTEGERS, meet, NUMBERS, type Rule, readCheck, TEXTS } from './checks.ts';
+import {
+  type Check,
+  DATES,
+  describeCheck,
+  INTEGERS,
+  mayFail,
+  meet,
+  NUMBERS,
+  type Rule,
+  readCheck,
+  TEXTS,
+} from './checks.ts';
 
 /** The command refuses to write an operation. */
 export class RefusedError extends OperatorError {}
@@ -51,11 +62,11 @@ export type Table = {
   readonly uniques: readonly Key[];
   /** The foreign keys that prevent the deletion of a record. */
   readonly incoming: readonly Key[];
-  /** The check constraints that a schema cannot express, and the bounds of computed numbers. */
+  /** The check constraints that a schema cannot express, and what else Postgres computes from columns. */
   readonly otherChecks: readonly OtherCheck[];
 };
 
-/** A check constraint, its columns, and its condition as a text for clients. The bounds of a computed number have an empty name. */
+/** A check constraint, its columns, and its condition as a text for clients. A computed column or an index has an empty name. */
 type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
 
 /** A constraint with its columns and its table. */
@@ -73,7 +84,7 @@ type ForeignKey = Key & {
   readonly target: string;
   readonly targets: readonly string[];
   readonly isOwn: boolean;
-  /** Whether it prevents the deletion of a record of the table. */
+  /** Whether it prevents the deletion of a record of the table, or of what is deleted with that. */
   readonly isIncoming: boolean;
   /** Whether it would clear tenant_id. */
   readonly isClearing: boolean;
@@ -87,6 +98,8 @@ type Catalog = Pick<Table, 'comment' | 'indexes' | 'uniques'> & {
   readonly key: readonly string[] | null;
   readonly columns: readonly CatalogColumn[];
   readonly checks: readonly Check[];
+  /** The expressions of each index. */
+  readonly expressions: readonly string[];
   readonly foreignKeys: readonly ForeignKey[];
 };
 
@@ -139,6 +152,9 @@ select json_build_object(
   'indexes', (
     select coalesce(json_agg(${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1]', 't.oid')}), '[]')
       from pg_index i where i.indrelid = t.oid and i.indpred is null and i.indexprs is null),
+  'expressions', (
+    select coalesce(json_agg(pg_get_expr(i.indexprs, t.oid, true)), '[]')
+      from pg_index i where i.indrelid = t.oid and i.indexprs is not null),
   'uniques', (
     select coalesce(json_agg(json_build_object(
              'name', c.relname, 'table', t.oid::regclass, 'isExclusion', i.indisexclusion,
@@ -152,10 +168,15 @@ select json_build_object(
                 and i.indexprs is not null and p.refobjsubid <> all (i.indkey)) as sources) e
      where i.indrelid = t.oid and (i.indisunique or i.indisexclusion) and not i.indisprimary),
   'foreignKeys', (
+    -- The tables whose records a deletion deletes too, from one to the next.
+    with recursive deleted (oid) as (
+      select t.oid
+       union
+      select k.conrelid from deleted d join pg_constraint k on k.confrelid = d.oid and k.contype = 'f' and k.confdeltype = 'c')
     select coalesce(json_agg(json_build_object(
              'name', k.conname, 'table', k.conrelid::regclass, 'columns', ${NAMES('k.conkey', 'k.conrelid')},
              'target', k.confrelid::regclass, 'targets', ${NAMES('k.confkey', 'k.confrelid')},
-             'isOwn', k.conrelid = t.oid, 'isIncoming', k.confrelid = t.oid and k.confdeltype in ('a', 'r'),
+             'isOwn', k.conrelid = t.oid, 'isIncoming', k.confrelid in (select oid from deleted) and k.confdeltype in ('a', 'r'),
              'isClearing', exists (
                select from pg_attribute a
                 where a.attrelid = k.conrelid and a.attname = 'tenant_id' and a.attnum = any (k.conkey)
@@ -165,7 +186,7 @@ select json_build_object(
              'isIsolated', ${ISOLATED('k.confrelid')}
            ) order by k.conname), '[]')
       from pg_constraint k
-     where k.contype = 'f' and t.oid in (k.conrelid, k.confrelid))
+     where k.contype = 'f' and (k.conrelid = t.oid or k.confrelid in (select oid from deleted)))
 )::text as json
   from pg_class t
  where t.relnamespace = 'private'::regnamespace and t.relkind in ('r', 'p') and t.relname = $1`;
@@ -201,11 +222,25 @@ export async function readTable(db: Database, name: string): Promise<Table> {
         reference: catalog.foreignKeys.find((one) => one.isOwn && one.columns.includes(column.name)),
       };
     });
-  const overflows = columns.flatMap((column) => {
-    const { minimum, exclusiveMinimum: from = minimum, maximum, exclusiveMaximum: to = maximum } = column.schema;
-    if (!column.sources || from === undefined || to === undefined) return [];
-    const text = `${column.name} between ${from} and ${to}`;
-    return [{ name: '', columns: [column.name, ...column.sources], text }];
+  const addSources = (names: readonly string[]) =>
+    names.concat(columns.flatMap((column) => (names.includes(column.name) && column.sources) || []));
+  const checks = readings.flatMap(({ check, isWhole }) => {
+    const all = addSources(check.columns);
+    if (isWhole && all.length === check.columns.length) return [];
+    return [{ name: check.name, columns: all, text: describeCheck(check) }];
+  });
+  const computed = columns.flatMap(({ name, base, schema, sources }) => {
+    const { minimum, exclusiveMinimum: from = minimum, maximum, exclusiveMaximum: to = maximum, maxLength } = schema;
+    if (!sources) return [];
+    let text = checks.find((check) => check.columns.includes(name))?.text ?? `${name} can be computed`;
+    if (base === 'character varying') text = `char_length(${name}) <= ${maxLength}`;
+    if (from !== undefined && to !== undefined) text = `${name} between ${from} and ${to}`;
+    return [{ name: '', columns: [name, ...sources], text }];
+  });
+  const indexed = catalog.expressions.flatMap((expression) => {
+    const text = describeCheck({ name: '', columns: [], expression });
+    const names = columns.map(({ name }) => name).filter((name) => text.match(/\w+/g)?.includes(name));
+    return mayFail(text) ? [{ name: '', columns: addSources(names), text: `${text} can be computed` }] : [];
   });
   return {
     name,
@@ -215,13 +250,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     indexes: catalog.indexes.filter(([first]) => first === 'tenant_id').map(([, ...others]) => others),
     uniques: catalog.uniques.map((key) => ({ ...key, columns: key.columns.filter((one) => one !== 'tenant_id') })),
     incoming: catalog.foreignKeys.filter(({ isIncoming }) => isIncoming),
-    otherChecks: readings
-      .flatMap(({ check, isWhole }) => {
-        const sources = columns.flatMap((column) => (check.columns.includes(column.name) && column.sources) || []);
-        if (isWhole && sources.length === 0) return [];
-        return [{ name: check.name, columns: [...check.columns, ...sources], text: describeCheck(check) }];
-      })
-      .concat(overflows),
+    otherChecks: [...checks, ...computed, ...indexed],
   };
 }
 
@@ -286,12 +315,17 @@ export function toSchema(
   rule: Rule,
 ): Column['schema'] {
   const { name, base, modifier, labels } = column;
-  const { minLength, minItems, maxItems = MAX_ITEMS } = rule;
+  const { minLength, minItems, maxItems = MAX_ITEMS, minimum, exclusiveMinimum: from = minimum } = rule;
+  const { maximum, exclusiveMaximum: to = maximum } = rule;
   if (base.endsWith('[]')) {
     const items = toSchema({ ...column, name: '', base: base.slice(0, -2) }, {});
     return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items: boundText(items) }) : {};
   }
   const format = FORMATS[base];
+  // Postgres computes dates that the format has no text for, such as 10000-01-01; only a check refuses them.
+  if (format && column.sources && DATES.test(base) && (from === undefined || to === undefined)) {
+    return { type: 'string', format: format[0] };
+  }
   if (format) return { type: 'string', format: format[0], maxLength: format[1] };
   const integer = INTEGERS[base];
   if (integer) {

@@ -350,7 +350,7 @@ function toSchema(
       description: comment ?? undefined,
       ...(isNullable ? allowNull(own, openapi) : own),
       readOnly: sources !== null || undefined,
-      'x-rule': isSent && rules.length > 0 ? rules.join(', ') : undefined,
+      'x-rule': isSent && rules.length > 0 ? [...new Set(rules)].join(', ') : undefined,
     };
     return [name, property];
   };

@@ -77,11 +77,12 @@ async function removeFromFunctions(db: Sql, pattern: RegExp, replacement: string
   return removed;
 }
 
-/** Every function of ours with its definition. */
+/** Every function of ours with its definition, which aggregates, such as those of citext, do not have. */
 export function functionsOf(db: Sql): Promise<{ name: string; definition: string }[]> {
   return rows(
     db,
     `select p.proname as name, pg_get_functiondef(p.oid) as definition
-       from pg_proc p where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace) order by 1`,
+       from pg_proc p
+      where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace) and p.prokind <> 'a' order by 1`,
   );
 }

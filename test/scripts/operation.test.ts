@@ -15,6 +15,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { parse, stringify } from 'yaml';
 import { readContract } from '../../scripts/conformance/contract.ts';
 import { runContract } from '../../scripts/conformance/run.ts';
+import { writeFunction, writeGrants } from '../../scripts/operation/functions.ts';
 import { addOperations } from '../../scripts/operation/main.ts';
 import { type Kind, readSubject } from '../../scripts/operation/subject.ts';
 import { readTable } from '../../scripts/operation/table.ts';
@@ -69,6 +70,9 @@ ${createTable(
   inicio timestamptz not null,
   dia date not null default current_date,
   hora time,
+  abre time default '08:00',
+  fecha time default '22:00',
+  constraint rolhas_fecha check (fecha > abre),
   email text check (char_length(email) < 100)`,
 )}
 create index rolhas_in_order on private.rolhas (tenant_id, inicio, id);
@@ -197,6 +201,13 @@ alter table private.ramos add foreign key (tenant_id, ramo_anterior_id) referenc
 ${createTable('apelidos', 'apelido varchar(10), unique (tenant_id, apelido)')}
 ${createTable('prazos', 'inicio date not null default current_date, fim date, constraint prazos_fim check (fim > inicio)')}
 ${createTable('fivelas', 'desde date not null default current_date')}
+${createTable('vigas')}
+${createTable('tabuas', 'viga_id uuid')}
+${createTable('farpas', 'tabua_id uuid')}
+alter table private.tabuas add foreign key (tenant_id, viga_id) references private.vigas (tenant_id, id) on delete cascade;
+alter table private.farpas add constraint farpas_tabua foreign key (tenant_id, tabua_id) references private.tabuas (tenant_id, id);
+${createTable('selos', 'nome varchar(9), atualizado_em timestamptz')}
+create trigger tocar before update on private.selos for each row execute function private.tocar();
 alter table private.cascas add foreign key (tenant_id, casca_anterior_id) references private.cascas (tenant_id, id)
   deferrable initially deferred;
 alter table private.argolas add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id),
@@ -218,6 +229,15 @@ insert into private.pinhas (tenant_id, id, prego_id)
 select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
        ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
   from generate_series(1, 2) n;
+insert into private.vigas (tenant_id, id)
+select '${AURORA}', ('bb000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid from generate_series(1, 5) n;
+insert into private.tabuas (tenant_id, id, viga_id)
+select '${AURORA}', ('bc000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
+       ('bb000000-0000-4000-8000-' || lpad((6 - n)::text, 12, '0'))::uuid
+  from generate_series(1, 2) n;
+insert into private.farpas (tenant_id, tabua_id) values ('${AURORA}', 'bc000000-0000-4000-8000-000000000001');
+insert into private.selos (tenant_id, id, nome)
+select '${AURORA}', ('bd000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Selo ' || n from generate_series(1, 3) n;
 insert into private.apelidos (tenant_id, id) values ('${AURORA}', 'af000000-0000-4000-8000-000000000001');
 insert into private.fivelas (tenant_id, id) values ('${AURORA}', 'a7000000-0000-4000-8000-000000000001');
 insert into private.prazos (tenant_id, id, inicio, fim)
@@ -248,7 +268,9 @@ const REFUSED = [
     'pesos',
     `peso double precision, "order" numeric, pesos numeric[], centavos bigint,
     total bigint generated always as (centavos * 100) stored,
-    longo bigint generated always as (centavos * 100) stored check (longo between 0 and 1e16)`,
+    longo bigint generated always as (centavos * 100) stored check (longo between 0 and 1e16),
+    emissao date, limite date generated always as (emissao + 30) stored check (limite between '2000-01-01' and '2100-01-01'),
+    vencimento date generated always as (emissao + 30) stored check (vencimento < 'infinity' and vencimento > '2000-01-01')`,
   ),
   createTable('nomes', '"group" varchar(2000), hora time(0), fator real check (fator between 0 and 9)'),
   'create index nomes_by_group on private.nomes (tenant_id, "group") where "group" is not null;',
@@ -505,6 +527,7 @@ describe('what it writes', () => {
     const { otherChecks } = await readTable(db, 'tampas');
     expect(otherChecks.map(({ columns, text }) => [columns.toSorted().join(), text]).sort()).toEqual([
       ['codigo,quantidade', 'char_length(codigo) <= 20'],
+      ['codigo,quantidade', 'char_length(codigo) <= 20'],
       ['dobro,quantidade', 'abs(dobro) < 9'],
       ['dobro,quantidade', "dobro >= '-8' AND dobro <= 8"],
       ['dobro,quantidade', 'dobro between -8 and 8'],
@@ -535,6 +558,11 @@ nome: Argola 1 (outro)
       'delete cascas',
       ...['\ninUse:', 'deleted: { value: ae000000-0000-4000-8000-000000000004 }'],
     ],
+    'an example of a deletion that a reference to what is deleted with the record refuses': [
+      'delete vigas',
+      ...['deleted: { value: bb000000-0000-4000-8000-000000000004 }', 'farpas_tabua: there are farpas of this record'],
+      'path: { id: bb000000-0000-4000-8000-000000000005 }',
+    ],
     'an example of a deletion of one of several rows that refer to another': [
       'delete ramos',
       'deleted: { value: ba000000-0000-4000-8000-000000000004 }',
@@ -558,6 +586,40 @@ grant select on private.pregos to gateway_functions;
 `,
     ],
   };
+
+  test.each([
+    ['parcelas smallint check (100 / parcelas > 1)', { parcelas: 0 }, 'parcelas', '(100 / parcelas) > 1'],
+    [
+      'nome varchar(9), selo varchar(4) generated always as (nome) stored',
+      { nome: 'Prego' },
+      'nome',
+      'char_length(selo) <= 4',
+    ],
+    ['a bigint, b boolean generated always as (a * a > 9) stored', { a: 2 ** 52 }, 'a', 'b can be computed'],
+    [
+      `prazo integer, fim date generated always as (date '2000-01-01' + prazo) stored check (fim > '1900-01-01' and fim < '2100-01-01')`,
+      { prazo: 2 ** 31 - 1 },
+      'prazo',
+      "fim > '1900-01-01' AND fim < '2100-01-01'",
+    ],
+    [
+      'de date, ate date, exclude using gist (tenant_id with =, daterange(de, ate) with &&)',
+      { de: '2024-01-02', ate: '2024-01-01' },
+      'de',
+      'daterange(de, ate) can be computed',
+    ],
+  ])('refuses what cannot be computed with %s', async (columns, body, detail, text) => {
+    await db.exec('begin');
+    try {
+      await db.exec(`create extension btree_gist; ${createTable('moldes', columns)}`);
+      const subject = readSubject(document, await readTable(db, 'moldes'), { kinds: ['create'] }, 'p_api_key');
+      await db.exec(writeGrants(subject) + writeFunction(subject, 'create'));
+      const created = db.query('select * from public.criar_molde($1, $2)', [KEYS.aurora, body]);
+      await expect(created).rejects.toMatchObject({ code: 'PT422', detail, message: `must satisfy ${text}` });
+    } finally {
+      await db.exec('rollback');
+    }
+  });
 
   test.each(Object.entries(WRITTEN))('has %s', async (_what, [operation, ...texts]) => {
     const output = succeed(await run(...operation.split(' '), '--dry-run')).replace(/^\d+: */gm, '');
@@ -662,6 +724,8 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
   test.each([
     ['jsonb', "select '[1]'::jsonb", {}, [1]],
     ['jsonb', "select '{}'::jsonb", { type: 'object' }, {}],
+    // A list of texts is no page.
+    ['text[]', "select array['a']", { type: 'array', items: { type: 'string' } }, ['a']],
     [
       'table (peso real, nada date, lista jsonb, mapa jsonb, tempo interval, linha private.cascas)',
       "select 1.5::real, null::date, '[1]'::jsonb, '{}'::jsonb, interval '1 day', null::private.cascas",
@@ -694,7 +758,7 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
       create function public.mostrar(p_api_key text, p_fator real default 1, p_limit integer default 9, p_offset integer default 0)
       returns ${type}
       language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-      as $$ begin perform private.verify_key(p_api_key, 'mostrar'); return ${type === 'jsonb' ? `(${query})` : `query ${query}`}; end; $$;
+      as $$ begin perform private.verify_key(p_api_key, 'mostrar'); return ${type.startsWith('table') ? `query ${query}` : `(${query})`}; end; $$;
       select private.publish('public.mostrar');`);
     const written = await write('from', 'mostrar', '--with', 'fator=1.5').finally(() =>
       db.exec('drop function public.mostrar'),
@@ -786,6 +850,10 @@ describe('a run that writes nothing', () => {
   const ROW = 'in supabase/seed.sql, of the tenant of wms_demo_aurora';
   test.each([
     [
+      'update selos',
+      'atualizarSelo would answer its example changed with another atualizado_em than it sends, as a trigger may set it: let its default call a function, such as now(), or write the operations without it\n',
+    ],
+    [
       'delete academias',
       `an example needs a row of private.academias ${ROW}, besides the first three, which no example shows yet and no other record refers to\n`,
     ],
@@ -801,7 +869,7 @@ describe('a run that writes nothing', () => {
       'create apelidos',
       `an example needs a row of private.apelidos ${ROW}, that apelidos_tenant_id_apelido_key keeps from being repeated: without null in the columns of that\n`,
     ],
-  ])('says why %s lacks demo data, and exits with 1', async (operation, errors) => {
+  ])('says why %s has no example, and exits with 1', async (operation, errors) => {
     const files = readFiles();
     expect(await run(...operation.split(' '))).toEqual({ code: 1, output: '', errors });
     expect(readFiles()).toEqual(files);
@@ -865,7 +933,7 @@ describe('a run that writes nothing', () => {
     'get botoes':
       /^botoes_codigo_key of private\.botoes is unique without tenant_id, and so tells what another tenant .*\nbotoes_cor_excl .*\nbotoes_tenant_id_fkey1 .* would clear tenant_id too, .* without the action\ntexto of private\.botoes has no limit/,
     'get pesos':
-      /^peso of private\.pesos has no bounds, .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]\ntotal .* \(total between 0 and 500\)\nlongo .* or too wide ones: .*$/,
+      /^peso of private\.pesos has no bounds, .* check \(peso between 0 and 500\)\norder .* \("order" between .*\npesos .* numeric\(8, 2\)\[\]\ntotal .* \(total between 0 and 500\)\nlongo .* or too wide ones: .*\nvencimento .* check \(vencimento between '2000-01-01' and '2100-01-01'\)$/,
     'create nomes':
       /^group of private\.nomes is in an index, which .* 2000 .* check \(char_length\("group"\) <= 600\), or .*\nhora of .* is time\(0\) .* type time without time zone\nfator .* is real, .* type double precision\nfim .* is private\.momento, .* type timestamp with time zone$/,
     'create tijolos':

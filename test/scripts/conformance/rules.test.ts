@@ -1,0 +1,42 @@
+// Rules of the database over several fields of a body, of which some are left out.
+
+import { expect, test } from 'vitest';
+import { parse } from 'yaml';
+import type { Exchange } from '../../../scripts/conformance/client.ts';
+import { readContract } from '../../../scripts/conformance/contract.ts';
+import { runContract } from '../../../scripts/conformance/run.ts';
+import { document } from '../../helpers/api.ts';
+import { outcomesOf } from './checks.ts';
+
+const PATHS = `
+/aulas:
+  post:
+    operationId: criar
+    x-rpc: criar
+    requestBody:
+      required: true
+      content: { application/json: { schema: { type: object, additionalProperties: false, properties: {
+        nome: { type: string, maxLength: 9 },
+        inicio: &hour { type: integer, minimum: 0, maximum: 24, x-rule: fim > inicio },
+        fim: *hour } } } }
+    responses: { '201': { description: OK, content: { application/json: { schema: { type: object } } } } }`;
+
+test('may refuse a field by its default, but not beside fields without a rule', async () => {
+  const exchange: Exchange = async ({ body = '{}' }) => {
+    const { nome, inicio = 8, fim = 18 } = JSON.parse(body);
+    const isRefused = nome !== undefined || fim <= inicio;
+    const answer = isRefused ? { error: { fim: ['must satisfy fim > inicio'] } } : {};
+    const headers = { 'content-type': 'application/json' };
+    return { status: isRefused ? 422 : 201, headers, text: JSON.stringify(answer), body: answer };
+  };
+  const contract = await readContract({ ...document, paths: parse(PATHS) });
+  const options = { url: 'http://localhost', key: 'a', seed: 1, runs: 3, timeoutMs: 1_000 };
+  const report = await runContract({ ...options, contract, demo: false, readOnly: false, intercept: () => exchange });
+  const found = outcomesOf(report).filter(({ name }) => name.startsWith('takes '));
+  expect(found.map(({ name, result }) => `${name}: ${result}`)).toEqual([
+    'takes nome: failed',
+    'takes inicio: passed',
+    'takes fim: passed',
+    'takes all inputs together: passed',
+  ]);
+});
