@@ -1,6 +1,7 @@
 // Preloaded by the commands of package.json (node --import ./scripts/env.ts). Reads .env if it exists; the environment takes
 // precedence. Node's --env-file-if-exists would print a line if there is none.
 
+import cluster from 'node:cluster';
 import { existsSync, readFileSync } from 'node:fs';
 import { enableCompileCache } from 'node:module';
 import { resolve } from 'node:path';
@@ -19,7 +20,7 @@ if (existsSync('.env')) {
   // parseEnv would ignore such a line, or all of a file in UTF-16: the gateway would start with the demo data.
   const bad = lines.findIndex((line) => /^\ufeff|\0/.test(line) || !LINE.test(line));
   // A worker has the variables that the gateway began with, and has to start whatever the file has become.
-  if (bad >= 0 && !process.send) {
+  if (bad >= 0 && !cluster.isWorker) {
     console.error(`.env, line ${bad + 1}: expected NAME=value, in UTF-8 without a byte order mark`);
     process.exit(1);
   }

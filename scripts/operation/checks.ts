@@ -46,8 +46,9 @@ export function describeCheck({ columns, expression }: Check): string {
 }
 
 /** Whether an expression computes what may not exist for every value, such as a quotient or a range. */
-export function mayFail(text: string): boolean {
-  const bare = text.replace(/'(?:[^']|'')*'/g, '');
+export function mayFail(expression: string): boolean {
+  const constants = /(?:'(?:[^']|'')*'|\(?-?\b[\d.]+\)?)(?:::[\w ]+(?:\[\])?)?/g;
+  const bare = expression.replace(constants, '').replace(/::(text|character varying)\b/g, '');
   return / [-+*/%^] |::|(?<=\w)(?<!length|cardinality|lower|upper|md5|trim|coalesce|to_tsvector)\(/i.test(bare);
 }
 

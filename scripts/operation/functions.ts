@@ -1,6 +1,5 @@
 // Writes the SQL of the functions, in the style of supabase/migrations.
 
-import { mayFail } from './checks.ts';
 import type { Subject } from './subject.ts';
 import type { Column, Table } from './table.ts';
 
@@ -204,11 +203,7 @@ function refuseViolations({ otherChecks }: Table, written: readonly Column[]): s
     const field = [...words, ...columns].find(isSent) ?? 'body';
     return `raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
   };
-  if (otherChecks.length === 0) return '';
-  const [checks, computed] = [otherChecks.filter(({ name }) => name), otherChecks.filter(({ name }) => !name)];
-  // Postgres does not say which of them it computed.
-  const some = [...computed, ...checks.filter(({ text }) => mayFail(text))];
-  const failing = some.length > 0 ? some : checks;
+  const checks = otherChecks.filter(({ name }) => name);
   const cases = checks.map(
     ({ name, columns, text }) => `
       when ${quote(name)} then
@@ -220,11 +215,14 @@ function refuseViolations({ otherChecks }: Table, written: readonly Column[]): s
     case v_constraint${cases.join('')}
       else raise;
     end case;`;
+  // Postgres does not say which of them it computed.
+  const failing = [...otherChecks.filter(({ name }) => !name), ...checks].filter(({ mayFail }) => mayFail);
   const sources = failing.find(({ columns }) => columns.some(isSent))?.columns ?? [];
-  return `exception${cases.length > 0 ? violations : ''}
+  const failures = `
   when data_exception then
-    ${refuse(sources, failing.map(({ text }) => text).join(' and '))}
-`;
+    ${refuse(sources, failing.map(({ text }) => text).join(' and '))}`;
+  const handlers = (cases.length > 0 ? violations : '') + (failing.length > 0 ? failures : '');
+  return handlers && `exception${handlers}\n`;
 }
 
 function quote(text: string): string {

@@ -67,7 +67,13 @@ export type Table = {
 };
 
 /** A check constraint, its columns, and its condition as a text for clients. A computed column or an index has an empty name. */
-type OtherCheck = { readonly name: string; readonly columns: readonly string[]; readonly text: string };
+type OtherCheck = {
+  readonly name: string;
+  readonly columns: readonly string[];
+  readonly text: string;
+  /** Whether it computes what may not exist. */
+  readonly mayFail: boolean;
+};
 
 /** A constraint with its columns and its table. */
 export type Key = {
@@ -227,7 +233,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   const checks = readings.flatMap(({ check, isWhole }) => {
     const all = addSources(check.columns);
     if (isWhole && all.length === check.columns.length) return [];
-    return [{ name: check.name, columns: all, text: describeCheck(check) }];
+    return [{ name: check.name, columns: all, text: describeCheck(check), mayFail: mayFail(check.expression) }];
   });
   const computed = columns.flatMap(({ name, base, schema, sources }) => {
     const { minimum, exclusiveMinimum: from = minimum, maximum, exclusiveMaximum: to = maximum, maxLength } = schema;
@@ -235,12 +241,13 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     let text = checks.find((check) => check.columns.includes(name))?.text ?? `${name} can be computed`;
     if (base === 'character varying') text = `char_length(${name}) <= ${maxLength}`;
     if (from !== undefined && to !== undefined) text = `${name} between ${from} and ${to}`;
-    return [{ name: '', columns: [name, ...sources], text }];
+    return [{ name: '', columns: [name, ...sources], text, mayFail: true }];
   });
   const indexed = catalog.expressions.flatMap((expression) => {
     const text = describeCheck({ name: '', columns: [], expression });
     const names = columns.map(({ name }) => name).filter((name) => text.match(/\w+/g)?.includes(name));
-    return mayFail(text) ? [{ name: '', columns: addSources(names), text: `${text} can be computed` }] : [];
+    if (!mayFail(expression)) return [];
+    return [{ name: '', columns: addSources(names), text: `${text} can be computed`, mayFail: true }];
   });
   return {
     name,

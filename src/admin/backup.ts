@@ -38,10 +38,12 @@ const LIMIT_TENANTS = `
 /** What an administrator does to a key. */
 const STATE = ['active', 'expires_at', 'permissions', 'limits', 'rotated_at', 'expires_unrotated_at', 'successor'];
 const columnsOf = (name: string) => STATE.map((column) => `${name}.${column}`).join(', ');
+/** A revocation is for ever, also where the replaced store is older than the backup. */
+const LATEST = columnsOf('o').replace('o.active', 'k.active and o.active');
 const CHANGE_KEYS = `
-  update private.api_keys k set (${STATE.join(', ')}) = (${columnsOf('o')})
+  update private.api_keys k set (${STATE.join(', ')}) = (${LATEST})
     from jsonb_populate_recordset(null::private.api_keys, $1) o
-   where o.id = k.id and (${columnsOf('k')}) is distinct from (${columnsOf('o')})
+   where o.id = k.id and (${columnsOf('k')}) is distinct from (${LATEST})
   returning k.prefix, k.active and coalesce(k.expires_at > now(), true) as "isActive"`;
 /** Of a key that the backup lacks. A column that is not named, such as one of a later migration, has its default. */
 const ALL = ['tenant_id', 'id', 'name', 'key_hash', 'prefix', 'created_at', 'last_used_at', 'original_id', ...STATE];

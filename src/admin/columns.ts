@@ -131,7 +131,7 @@ function toNames({ name, refers_to }: Column): string[] {
 function findColumn(columns: readonly Column[], title: string): Column | undefined {
   const isNamed = (isSame: (name: string) => boolean) => columns.find((column) => toNames(column).some(isSame));
   const folded = fold(title);
-  return isNamed((name) => name === title.toLowerCase()) ?? isNamed((name) => fold(name) === folded);
+  return isNamed((name) => name === title.toLowerCase()) ?? isNamed((name) => folded !== '' && fold(name) === folded);
 }
 
 /** The title of the column with each line's problems, which an import ignores. */

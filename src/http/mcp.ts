@@ -44,6 +44,8 @@ const MAX_VALUES = 1_000;
 
 /** The maximum number of schemas within one of a tool: 150 records that may contain each other would make a list of 20 MB. */
 const MAX_SCHEMAS = 500;
+/** Keywords that refuse values, or choose what does, by a schema that allows them. */
+const CONDITIONS = ['not', 'if', 'then', 'else'];
 
 /** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
 export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
@@ -223,7 +225,7 @@ function toOutputSchema(operation: Operation, all: readonly Operation[]): Pick<T
   const answer = readAnswerSchema(operation);
   if (!answer) return {};
   const object = isObject(answer) ? answer : { properties: { result: answer }, required: ['result'] };
-  return { outputSchema: toJsonSchema({ ...object, type: 'object' }, all) };
+  return { outputSchema: toJsonSchema({ ...object, type: 'object', nullable: false }, all) };
 }
 
 /** A success in the form of `outputSchema`. */
@@ -259,12 +261,17 @@ function toJsonSchema(root: Schema, all: readonly Operation[]): Tool['inputSchem
   const shared = [...uses.keys()].filter((schema) => uses.get(schema) !== 1 && containers.has(schema));
   const names = new Map(shared.map((schema, index) => [schema, `s${index}`]));
   const write = (schema: unknown): object => {
-    const { nullable, ...converted } = mapChildren('schema', shown.get(schema) ?? {}, (_kind, part) => {
+    const own: Readonly<Record<string, unknown>> = shown.get(schema) ?? {};
+    const { nullable, ...converted } = mapChildren('schema', own, (_kind, part) => {
       const name = names.get(part);
       return name === undefined ? write(part) : { $ref: `#/$defs/${name}` };
     });
+    // Where any value is allowed, none is left that is not.
+    const cut = CONDITIONS.some((name) => name in own && !shown.has(own[name])) ? CONDITIONS : [];
     // Some models refuse keywords that JSON Schema does not have.
-    const kept = Object.entries(converted).filter(([name]) => !/^(x-.*|discriminator|xml|externalDocs)$/.test(name));
+    const kept = Object.entries(converted).filter(
+      ([name]) => !cut.includes(name) && !/^(x-.*|discriminator|xml|externalDocs)$/.test(name),
+    );
     const { type, description, ...rest } = Object.fromEntries(kept);
     return {
       ...rest,

@@ -608,6 +608,7 @@ grant select on private.pregos to gateway_functions;
       'de',
       'daterange(de, ate) can be computed',
     ],
+    ['codigo varchar(9) check (codigo::numeric > 0)', { codigo: 'x' }, 'codigo', 'codigo > 0'],
   ])('refuses what cannot be computed with %s', async (columns, body, detail, text) => {
     await db.exec('begin');
     try {
