@@ -39,7 +39,7 @@ const LIMIT_TENANTS = `
 const STATE = ['active', 'expires_at', 'permissions', 'limits', 'rotated_at', 'expires_unrotated_at', 'successor'];
 const columnsOf = (name: string) => STATE.map((column) => `${name}.${column}`).join(', ');
 /** A revocation is for ever, also where the replaced store is older than the backup. */
-const LATEST = columnsOf('o').replace('o.active', 'k.active and o.active');
+const LATEST = columnsOf('o').replace('o.active', 'least(k.active,o.active)');
 const CHANGE_KEYS = `
   update private.api_keys k set (${STATE.join(', ')}) = (${LATEST})
     from jsonb_populate_recordset(null::private.api_keys, $1) o
