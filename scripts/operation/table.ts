@@ -243,11 +243,10 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     if (from !== undefined && to !== undefined) text = `${name} between ${from} and ${to}`;
     return [{ name: '', columns: [name, ...sources], text, mayFail: true }];
   });
-  const indexed = catalog.expressions.flatMap((expression) => {
+  const indexed = catalog.expressions.filter(mayFail).map((expression) => {
     const text = describeCheck({ name: '', columns: [], expression });
     const names = columns.map(({ name }) => name).filter((name) => text.match(/\w+/g)?.includes(name));
-    if (!mayFail(expression)) return [];
-    return [{ name: '', columns: addSources(names), text: `${text} can be computed`, mayFail: true }];
+    return { name: '', columns: addSources(names), text: `${text} can be computed`, mayFail: true };
   });
   return {
     name,

@@ -136,9 +136,10 @@ export async function restore(config: StoreConfig, name: string, options: Restor
         repeated = await repeatErasures(db, since);
         erasures = describeRepeated(repeated, since);
         await db.query(LIMIT_TENANTS, [JSON.stringify(read.value.tenants)]);
-        const { rows } = await db.query(CHANGE_KEYS, [JSON.stringify(read.value.keys)]);
+        const latest = JSON.stringify(read.value.keys);
+        const { rows } = await db.query(CHANGE_KEYS, [latest]);
         revoked = (rows as ChangedKey[]).flatMap(({ prefix, isActive }) => (isActive ? [] : [{ prefix }]));
-        const { rows: added } = await db.query(ADD_KEYS, [JSON.stringify(read.value.keys)]);
+        const { rows: added } = await db.query(ADD_KEYS, [latest]);
         lost = (added as AddedKey[]).flatMap(({ prefix, isKept }) => (isKept ? [] : [{ prefix }]));
         const issued = added.length - lost.length;
         keys = t`Of ${read.value.keys.length} keys ${rows.length} had been changed and ${issued} issued since the backup, and are again as in the replaced store.`;

@@ -1,7 +1,6 @@
 // The context of each request, from its arrival to the end of its answer, and the reading of its body.
 
 import { randomUUID } from 'node:crypto';
-import { EventEmitter } from 'node:events';
 import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:http';
 import type { RequestHandler } from 'express';
 import ipaddr from 'ipaddr.js';
@@ -111,14 +110,22 @@ class HttpContext implements RequestContext, EndedRequest {
 
   async readBody(): Promise<Uint8Array> {
     const { bodyLimit = 0, incoming } = this.#options ?? {};
-    // Arrived or refused, or with the answer to a client that is gone, whose request may not close.
-    const body = Object.assign(new EventEmitter(), { closed: false });
-    this.#res.once('close', () => body.emit('close'));
-    const admit = (bytes: number) =>
-      !incoming || incoming.admit(body, this.network, bytes)
-        ? undefined
-        : storeFault('storeOverloaded', `${incoming.bytes} bytes wait for the rest of their bodies`).failure;
-    return readBody(this.#res.req, this.#res, bodyLimit, admit).finally(() => body.emit('close'));
+    let counted = 0;
+    const admit = (size: number): Fault | undefined => {
+      if (!incoming || size <= UNCOUNTED_BYTES) return undefined;
+      if (!incoming.take(this.network, size - counted, counted)) {
+        return storeFault('storeOverloaded', `${incoming.bytes} bytes wait for the rest of their bodies`).failure;
+      }
+      counted = size;
+      return undefined;
+    };
+    const release = () => {
+      if (counted > 0) incoming?.give(this.network, counted);
+      counted = 0;
+    };
+    // The request of a client that is gone may not end.
+    this.#res.once('close', release);
+    return readBody(this.#res.req, this.#res, bodyLimit, admit).finally(release);
   }
 
   /** Counts an answer until the client has read it. Returns a fault if too many answers are unread. */
@@ -229,19 +236,18 @@ const BYTES_PER_CHUNK = 40;
 /** Every body may have this many chunks. */
 const MIN_CHUNKS = 100;
 
-/** The bytes of a body that need not be admitted, and the factor by which the admitted ones grow: each time adds a listener. */
+/** The bytes of a body that are not counted: nearly all have fewer, and arrive at once. */
 const UNCOUNTED_BYTES = 4_000;
-const COUNTED_STEP = 4;
 
 /**
  * Reads the body of a request. Fails with `bodyTooLarge` as soon as it is known to have more than `limit` bytes or too
- * many chunks, with `invalidJson` if the client does not send all of it, and with the fault that `admit` returns for more bytes.
+ * many chunks, with `invalidJson` if the client does not send all of it, and with the fault that `admit` returns for its size so far.
  */
 function readBody(
   req: IncomingMessage,
   res: ServerResponse,
   limit: number,
-  admit: (bytes: number) => Fault | undefined,
+  admit: (size: number) => Fault | undefined,
 ): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     const fail = (failure: Failure) => {
@@ -252,18 +258,12 @@ function readBody(
     };
     const chunks: Buffer[] = [];
     let size = 0;
-    let counted = UNCOUNTED_BYTES;
     const onData = (chunk: Buffer) => {
       chunks.push(chunk);
       size += chunk.length;
-      if (size > limit) fail({ kind: 'bodyTooLarge' });
-      else if (size > counted) {
-        const more = Math.min(Math.max(size, counted * COUNTED_STEP), limit) - counted;
-        counted += more;
-        const fault = admit(more);
-        if (fault) fail(fault);
-      }
-      if (isChunked && chunks.length > maxChunks) {
+      const failure = size > limit ? ({ kind: 'bodyTooLarge' } as const) : admit(size);
+      if (failure) fail(failure);
+      else if (isChunked && chunks.length > maxChunks) {
         // Reading the rest would cost more than a new connection.
         res.setHeader('Connection', 'close');
         fail({ kind: 'bodyTooLarge' });

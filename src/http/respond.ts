@@ -158,17 +158,19 @@ export function toEntityTag(text: string): string {
   return `W/"${hash('sha1', text, 'base64url')}"`;
 }
 
-/** Limits the memory that answers take while their clients do not read them. */
+/** Limits the memory that answers take while their clients do not read them, or bodies while they arrive. */
 export type Unread = {
   readonly bytes: number;
   /**
-   * Counts an answer to a key until it is sent, or a body until it has arrived. Returns false if it does not fit: the limit is
-   * reached, or the key uses a quarter of it. A single answer always fits.
+   * Counts bytes of a key, beside those that their answer or body `has` already. Returns false if they do not fit: the limit is
+   * reached, or the key uses a quarter of it. A single answer or body always fits.
    */
-  admit(counted: Closing, key: string, bytes: number): boolean;
+  take(key: string, bytes: number, has?: number): boolean;
+  /** Counts bytes of a key no longer. */
+  give(key: string, bytes: number): void;
+  /** Takes the bytes of an answer, and gives them when it is sent. */
+  admit(res: ServerResponse, key: string, bytes: number): boolean;
 };
-
-type Closing = { readonly closed: boolean; once(event: 'close', listener: () => void): unknown };
 
 /** The share of the limit that one key may use, so that its slow clients do not block the others. */
 const SHARE_OF_KEY = 1 / 4;
@@ -190,22 +192,27 @@ export function createUnread(limit: number): Unread {
     else byKey.delete(key);
   }
 
-  function fits(key: string, bytes: number): boolean {
-    if (total === 0) return true;
+  function take(key: string, bytes: number, has = 0): boolean {
     const ofKey = byKey.get(key) ?? 0;
-    return total + bytes <= limit && (ofKey === 0 || ofKey + bytes <= limit * SHARE_OF_KEY);
+    const isInShare = ofKey === has || ofKey + bytes <= limit * SHARE_OF_KEY;
+    const fits = total === has || (total + bytes <= limit && isInShare);
+    if (fits) add(key, bytes);
+    return fits;
   }
+
+  const give = (key: string, bytes: number) => add(key, -bytes);
 
   return {
     get bytes() {
       return total;
     },
-    admit: (counted, key, bytes) => {
+    take,
+    give,
+    admit: (res, key, bytes) => {
       // The client is gone: nothing will be written, and `close` will not fire again.
-      if (counted.closed) return true;
-      if (!fits(key, bytes)) return false;
-      add(key, bytes);
-      counted.once('close', () => add(key, -bytes));
+      if (res.closed) return true;
+      if (!take(key, bytes)) return false;
+      res.once('close', () => give(key, bytes));
       return true;
     },
   };

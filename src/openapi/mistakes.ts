@@ -93,8 +93,7 @@ export const REFUSED = {
   'keywords beside `$ref` in 3.0': (names) =>
     `${names} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`,
   '`nullable` in 3.1': () => "nullable has no effect in OpenAPI 3.1: add 'null' to the type",
-  'a keyword that is none': (name) =>
-    `has ${name}, which JSON Schema does not define: ${name === 'additionalItems' ? 'call it items' : adviseOn(name)}`,
+  'a keyword that is none': (name) => `has ${name}, which JSON Schema does not define: ${adviseOn(name)}`,
   'a keyword with a value that it does not have': (text) => text,
   'an extension of another form': (name, form) => `${name} must be ${form}: correct it`,
   'a misspelt extension': (name, near) => `${name} has no effect: call it ${near}, or give it another name`,
@@ -162,6 +161,7 @@ function adviseOn(unknown: string, place: Place = []): string {
   const method = unknown.toLowerCase();
   const [around, name] = place.slice(-2).map(String);
   if (unknown === 'ref') return 'call it $ref';
+  if (unknown === 'additionalItems') return 'call it items';
   if (IN_SCHEMA.includes(unknown) && /^(parameters|headers)$/.test(`${around}`)) return 'move it into schema';
   if (unknown === 'schema' && (/^(responses|requestBodies)$/.test(`${around}`) || name === 'requestBody')) {
     return 'move it into content, below application/json';

@@ -443,6 +443,11 @@ describe('unread answers', () => {
 
   test('always have room for a single one', () => {
     expect(createUnread(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
+    // A body, which comes in parts.
+    const incoming = createUnread(0);
+    expect([incoming.take('a', 4_000), incoming.take('a', 9_000, 4_000), incoming.take('b', 1)]).toEqual([
+      ...[true, true, false],
+    ]);
   });
 
   test('to a client that is gone do not count', () => {

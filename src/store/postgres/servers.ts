@@ -111,11 +111,7 @@ export class Server {
   }
 
   async #askPool(signal: AbortSignal) {
-    const query = new RowQuery({ text: STATE, values: [] }, signal);
-    const row = await this.pool.lease(signal, (connection) => {
-      connection.send([query]);
-      return query.answer;
-    });
+    const row = await this.pool.read(new RowQuery({ text: STATE, values: [] }, signal));
     const [instance, isReadOnly, timeline] = row ?? [];
     return { instance, isReadOnly: isReadOnly === 't', timeline: Number(timeline) };
   }
