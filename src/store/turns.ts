@@ -138,8 +138,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
 
   /** Removes the calls for which nobody waits any more. A listener for each signal would cost more. */
   function removeAborted(): void {
-    const aborted: Waiting[] = [];
-    for (const { calls } of shares) for (const call of calls) if (call.signal.aborted) aborted.push(call);
+    const aborted = shares.flatMap(({ calls }) => calls.filter(({ signal }) => signal.aborted));
     for (const call of aborted) remove(call, storeFault('storeTimeout', call.signal.reason));
   }
 
@@ -166,7 +165,8 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
   function beginWaiting(): void {
     removeAborted();
     while (free > 0 && waiting > 0) {
-      const slots = Math.min(free, few - countFast());
+      const fast = [...reading].filter(({ isSlow }) => !isSlow).length;
+      const slots = Math.min(free, few - fast);
       if (slots <= 0) watch();
       const batch = slots > 0 ? takeBatch(slots) : takeNext(({ readOnly }) => !readOnly);
       if (batch.length === 0) return;
@@ -180,12 +180,6 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
         settle(slot);
       }
     }
-  }
-
-  function countFast(): number {
-    let count = 0;
-    for (const { isSlow } of reading) if (!isSlow) count += 1;
-    return count;
   }
 
   /** Marks slow slots as long as reads wait for one. */
