@@ -3,17 +3,16 @@
 import { constants } from 'node:buffer';
 import pg from 'pg';
 import { readDatabaseUrl } from '../../database-url.ts';
-import { answerTooLarge, isFault, OperatorError, storeFault } from '../../errors.ts';
+import { answerTooLarge, isFault, OperatorError } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, isBeforeCall, toFailure } from '../sqlstate.ts';
-import { createStatementWriter, type Row, toResult } from '../statement.ts';
+import { createStatementWriter, toResult } from '../statement.ts';
 import type { Call, Connections, Description, Failed, Origin, Result, Store } from '../store.ts';
 import { describeServers, findPlainText } from './client.ts';
 import {
   AnswerTooLarge,
   type Connection,
   ConnectionLost,
-  type Query,
   RowQuery,
   RowsError,
   RowsQuery,
@@ -122,37 +121,31 @@ class PostgresStore implements Store {
     this.description = description ?? describeServers(address);
   }
 
-  /** Calls the primary, which may turn out to be a standby by now. */
   async call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
-    const result = await this.#onPrimary(signal, async (primary) => {
-      const result = await this.#callAt(primary, call, signal, origin, batch);
-      if (errorOf(result)?.code === READ_ONLY) {
-        primary.doubt(new Error('it accepts no writes'));
-        // A session keeps the default_transaction_read_only of its login.
-        primary.pool.renew();
-        void this.#servers.look();
-      }
-      return result;
-    });
+    const result = await this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin, batch));
     return 'failure' in result ? blameArgument(result, call) : result;
   }
 
   /** Calls a function on a server. */
-  async #callAt(server: Server, call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
+  async #callAt({ pool }: Server, call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
     const application = origin && `${this.#application} ${origin.requestId}`;
     const { readOnly } = call;
     // A call that writes must not run again for rows that only Postgres can write.
     if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
       const statement = this.#toStatement(call, 'columns', application);
-      const result = await this.#read(server, new RowsQuery(statement, signal, this.#answerLimit), batch);
-      if (!('value' in result)) return result;
-      if (result.value) return result.value;
+      const rows = await pool.read(new RowsQuery(statement, signal, this.#answerLimit), batch);
+      if (rows) return rows;
       this.#writtenThere.add(call.function);
     }
     const statement = this.#toStatement(call, call.returns, application);
     const { text, values } = statement;
     const query = new RowQuery(this.#prepare ? statement : { text, values }, signal);
-    return toJson(await (readOnly ? this.#read(server, query, batch) : this.#write(server, query)));
+    if (readOnly) return toResult(await pool.read(query, batch));
+    const send = (connection: Connection) => {
+      connection.send([query]);
+      return query.answer;
+    };
+    return toResult(await pool.lease(signal, send));
   }
 
   renew(): void {
@@ -160,7 +153,7 @@ class PostgresStore implements Store {
   }
 
   async describe(signal: AbortSignal): Promise<Description> {
-    const read = async (server: Server) => toJson(await this.#read(server, new RowQuery(DESCRIPTION, signal)));
+    const read = async ({ pool }: Server) => toResult(await pool.read(new RowQuery(DESCRIPTION, signal)));
     const result = await this.#onPrimary(signal, read);
     if ('json' in result) {
       // A prepared statement reads its parameters as the types that the function had, such as a double as a real.
@@ -171,21 +164,19 @@ class PostgresStore implements Store {
   }
 
   async check(signal: AbortSignal) {
-    const result = await this.#onPrimary(signal, (server) =>
-      this.#lease(server, signal, (connection) =>
-        this.#prepare
-          ? checkSession(connection, this.#ownSessions, server.options, signal)
-          : checkRights(connection, signal),
+    const failed = await this.#onPrimary(signal, ({ pool, options }) =>
+      pool.lease(signal, (connection) =>
+        this.#prepare ? checkSession(connection, this.#ownSessions, options, signal) : checkRights(connection, signal),
       ),
     );
-    return 'failure' in result && isFault(result.failure) ? result.failure : undefined;
+    return failed && isFault(failed.failure) ? failed.failure : undefined;
   }
 
   async inspectLogin(signal: AbortSignal) {
-    const result = await this.#onPrimary(signal, (server) =>
-      this.#lease(server, signal, (connection) => findRisk(connection, this.#prepare, signal)),
+    const risk = await this.#onPrimary(signal, ({ pool }) =>
+      pool.lease(signal, (connection) => findRisk(connection, this.#prepare, signal)),
     );
-    return 'value' in result ? result.value : undefined;
+    return typeof risk === 'string' ? risk : undefined;
   }
 
   connections(): Connections {
@@ -203,62 +194,27 @@ class PostgresStore implements Store {
     return this.#servers.close();
   }
 
-  #read<T>(server: Server, query: Query<T>, batch?: object): Promise<{ value: T } | Failed> {
-    return this.#settle(server, query.signal, server.pool.read(query, batch));
-  }
-
-  #write<T>(server: Server, query: Query<T>): Promise<{ value: T } | Failed> {
-    return this.#lease(server, query.signal, (connection) => {
-      connection.send([query]);
-      return query.answer;
-    });
-  }
-
-  #lease<T>(
-    server: Server,
-    signal: AbortSignal,
-    use: (connection: Connection) => Promise<T>,
-  ): Promise<{ value: T } | Failed> {
-    return this.#settle(server, signal, server.pool.lease(signal, use));
-  }
-
-  /** Returns the value of the work, or the failure for its error. */
-  async #settle<T>(server: Server, signal: AbortSignal, work: Promise<T>): Promise<{ value: T } | Failed> {
-    server.calls += 1;
+  /** Works on the primary, which may turn out to be lost, or a standby, by now. */
+  async #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T>): Promise<T | Failed> {
+    let primary: Server | undefined;
     try {
-      return { value: await work };
-    } catch (error) {
-      const failed = toFailed(error, signal);
-      if (isFault(failed.failure) && failed.failure.connectionLost) void this.#servers.look();
-      return failed;
-    }
-  }
-
-  async #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T | Failed>): Promise<T | Failed> {
-    try {
-      const primary = this.#servers.primary ?? (await this.#servers.findPrimary());
+      primary = this.#servers.primary ?? (await this.#servers.findPrimary());
       signal.throwIfAborted();
+      primary.calls += 1;
       return await work(primary);
     } catch (error) {
-      return toFailed(error, signal);
+      const failure = toPostgresFailure(error, signal);
+      const isReadOnly = error instanceof pg.DatabaseError && error.code === READ_ONLY;
+      if (isReadOnly) {
+        primary?.doubt(new Error('it accepts no writes'));
+        // A session keeps the default_transaction_read_only of its login.
+        primary?.pool.renew();
+      }
+      // Without a primary, findPrimary has looked.
+      if (primary && (isReadOnly || (isFault(failure) && failure.connectionLost))) void this.#servers.look();
+      return { failure };
     }
   }
-}
-
-/** Postgres's error, if a call has failed with one. */
-function errorOf(result: Result): pg.DatabaseError | undefined {
-  if (!('failure' in result && isFault(result.failure))) return undefined;
-  return result.failure.cause instanceof pg.DatabaseError ? result.failure.cause : undefined;
-}
-
-function toJson(result: { value: Row | undefined } | Failed): Result {
-  return 'value' in result ? toResult(result.value) : result;
-}
-
-function toFailed(error: unknown, signal: AbortSignal): Failed {
-  if (signal.aborted && error === signal.reason) return storeFault('storeTimeout', error);
-  if (error instanceof AnswerTooLarge) return answerTooLarge();
-  return { failure: toPostgresFailure(error) };
 }
 
 /** Sets up a session: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
@@ -267,7 +223,9 @@ function toSetup(deadlineMs: number): string {
 }
 
 /** An error that is not Postgres's comes from the driver or the network: the connection was lost or never made. */
-function toPostgresFailure(error: unknown): Failed['failure'] {
+function toPostgresFailure(error: unknown, signal: AbortSignal): Failed['failure'] {
+  if (signal.aborted && error === signal.reason) return { kind: 'storeTimeout', cause: error };
+  if (error instanceof AnswerTooLarge) return answerTooLarge().failure;
   if (error instanceof pg.DatabaseError) {
     const { code = '', routine, message, where = '' } = error;
     // A function may raise these codes itself.
