@@ -79,15 +79,11 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
   }
 
   return {
-    description: store.description,
+    ...store,
     call,
-    check: (signal) => store.check(signal),
-    inspectLogin: async (signal) => store.inspectLogin?.(signal),
-    describe: (signal) => store.describe(signal),
     connections: () => store.connections?.() ?? { open: 0, idle: 0 },
     renew: () => store.renew?.(),
     load: turns.load,
-    close: () => store.close(),
   };
 }
 

@@ -7,7 +7,7 @@ import { answerTooLarge, isFault, OperatorError } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, isBeforeCall, toFailure } from '../sqlstate.ts';
 import { createStatementWriter, toResult } from '../statement.ts';
-import type { Call, Connections, Description, Failed, Origin, Result, Store } from '../store.ts';
+import type { Call, Failed, Origin, Result, Store } from '../store.ts';
 import { describeServers, findPlainText } from './client.ts';
 import {
   AnswerTooLarge,
@@ -65,140 +65,48 @@ const READ_ONLY = '25006';
 const APPLICATION = 'wellness-gateway';
 
 /** Opens the store of a Postgres. It connects later: a server that cannot be reached is not an error here. */
-export function openPostgres(options: PostgresOptions): Store {
-  return new PostgresStore(options);
-}
-
-class PostgresStore implements Store {
-  readonly description: string;
-  readonly batch: number;
-  readonly #servers: Servers;
-  readonly #prepare: boolean;
-  readonly #toStatement: ReturnType<typeof createStatementWriter>;
-  readonly #answerLimit: number;
-  readonly #application: string;
+export function openPostgres({
+  url,
+  description,
+  connections,
+  prepare,
+  deadlineMs,
+  answerLimit = constants.MAX_STRING_LENGTH,
+  onWarning,
+  onChange,
+}: PostgresOptions): Store {
+  const address = readDatabaseUrl(url);
+  const applicationName = address.servers[0]?.config.application_name ?? APPLICATION;
+  const toStatement = createStatementWriter(answerLimit);
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
-  readonly #writtenThere = new Set<string>();
-  readonly #ownSessions: OwnSessions = new WeakMap();
+  const writtenThere = new Set<string>();
+  const ownSessions: OwnSessions = new WeakMap();
   /** The functions, as last read. */
-  #described: string | undefined;
-  readonly #stalled: Partial<Record<Step, number>> = {};
-
-  constructor({
-    url,
-    description,
-    connections,
-    prepare,
-    deadlineMs,
-    answerLimit = constants.MAX_STRING_LENGTH,
-    onWarning,
+  let described: string | undefined;
+  const stalled: Partial<Record<Step, number>> = {};
+  const exposed = findPlainText(address);
+  if (exposed) {
+    const remedy = 'set sslmode=verify-full, or sslmode=disable if nobody else reads that network';
+    onWarning?.(`DATABASE_URL: passwords and rows go to ${exposed} in plain text: ${remedy}`);
+  }
+  const servers = new Servers({
+    setup: prepare ? toSetup(deadlineMs) : undefined,
+    openMs: deadlineMs,
+    onStall: ({ step, message }) => {
+      stalled[step] = (stalled[step] ?? 0) + 1;
+      onWarning?.(`The store: ${message} and is replaced`);
+    },
+    config: { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS, application_name: APPLICATION },
+    address,
+    max: connections,
     onChange,
-  }: PostgresOptions) {
-    this.#prepare = prepare;
-    // A pooler in transaction mode gives each transaction another session, and has lost replies where several were under way.
-    this.batch = prepare ? BATCH : 1;
-    this.#answerLimit = answerLimit;
-    this.#toStatement = createStatementWriter(answerLimit);
-    const address = readDatabaseUrl(url);
-    this.#application = address.servers[0]?.config.application_name ?? APPLICATION;
-    const exposed = findPlainText(address);
-    if (exposed) {
-      const remedy = 'set sslmode=verify-full, or sslmode=disable if nobody else reads that network';
-      onWarning?.(`DATABASE_URL: passwords and rows go to ${exposed} in plain text: ${remedy}`);
-    }
-    this.#servers = new Servers({
-      setup: prepare ? toSetup(deadlineMs) : undefined,
-      openMs: deadlineMs,
-      onStall: ({ step, message }) => {
-        this.#stalled[step] = (this.#stalled[step] ?? 0) + 1;
-        onWarning?.(`The store: ${message} and is replaced`);
-      },
-      config: { keepAlive: true, keepAliveInitialDelayMillis: KEEP_ALIVE_MS, application_name: APPLICATION },
-      address,
-      max: connections,
-      onChange,
-    });
-    this.description = description ?? describeServers(address);
-  }
-
-  async call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
-    const result = await this.#onPrimary(signal, (primary) => this.#callAt(primary, call, signal, origin, batch));
-    return 'failure' in result ? blameArgument(result, call) : result;
-  }
-
-  /** Calls a function on a server. */
-  async #callAt({ pool }: Server, call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result> {
-    const application = origin && `${this.#application} ${origin.requestId}`;
-    const { readOnly } = call;
-    // A call that writes must not run again for rows that only Postgres can write.
-    if (this.#prepare && readOnly && call.returns === 'rows' && !this.#writtenThere.has(call.function)) {
-      const statement = this.#toStatement(call, 'columns', application);
-      const rows = await pool.read(new RowsQuery(statement, signal, this.#answerLimit), batch);
-      if (rows) return rows;
-      this.#writtenThere.add(call.function);
-    }
-    const statement = this.#toStatement(call, call.returns, application);
-    const { text, values } = statement;
-    const query = new RowQuery(this.#prepare ? statement : { text, values }, signal);
-    if (readOnly) return toResult(await pool.read(query, batch));
-    const send = (connection: Connection) => {
-      connection.send([query]);
-      return query.answer;
-    };
-    return toResult(await pool.lease(signal, send));
-  }
-
-  renew(): void {
-    for (const { pool } of this.#servers.all) pool.renew();
-  }
-
-  async describe(signal: AbortSignal): Promise<Description> {
-    const read = async ({ pool }: Server) => toResult(await pool.read(new RowQuery(DESCRIPTION, signal)));
-    const result = await this.#onPrimary(signal, read);
-    if ('json' in result) {
-      // A prepared statement reads its parameters as the types that the function had, such as a double as a real.
-      if (this.#described !== undefined && this.#described !== result.json) this.renew();
-      this.#described = result.json;
-    }
-    return toDescription(result);
-  }
-
-  async check(signal: AbortSignal) {
-    const failed = await this.#onPrimary(signal, ({ pool, options }) =>
-      pool.lease(signal, (connection) =>
-        this.#prepare ? checkSession(connection, this.#ownSessions, options, signal) : checkRights(connection, signal),
-      ),
-    );
-    return failed && isFault(failed.failure) ? failed.failure : undefined;
-  }
-
-  async inspectLogin(signal: AbortSignal) {
-    const risk = await this.#onPrimary(signal, ({ pool }) =>
-      pool.lease(signal, (connection) => findRisk(connection, this.#prepare, signal)),
-    );
-    return typeof risk === 'string' ? risk : undefined;
-  }
-
-  connections(): Connections {
-    const sizes = this.#servers.all.map(({ pool }) => pool.size);
-    return {
-      open: sizes.reduce((sum, { open }) => sum + open, 0),
-      idle: sizes.reduce((sum, { idle }) => sum + idle, 0),
-      stalled: this.#stalled,
-      servers: this.#servers.report(),
-      failovers: this.#servers.failovers,
-    };
-  }
-
-  close(): Promise<void> {
-    return this.#servers.close();
-  }
+  });
 
   /** Works on the primary, which may turn out to be lost, or a standby, by now. */
-  async #onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T>): Promise<T | Failed> {
+  async function onPrimary<T>(signal: AbortSignal, work: (primary: Server) => Promise<T>): Promise<T | Failed> {
     let primary: Server | undefined;
     try {
-      primary = this.#servers.primary ?? (await this.#servers.findPrimary());
+      primary = servers.primary ?? (await servers.findPrimary());
       signal.throwIfAborted();
       primary.calls += 1;
       return await work(primary);
@@ -211,10 +119,88 @@ class PostgresStore implements Store {
         primary?.pool.renew();
       }
       // Without a primary, findPrimary has looked.
-      if (primary && (isReadOnly || (isFault(failure) && failure.connectionLost))) void this.#servers.look();
+      if (primary && (isReadOnly || (isFault(failure) && failure.connectionLost))) void servers.look();
       return { failure };
     }
   }
+
+  /** Calls a function on a server. */
+  async function callAt(
+    { pool }: Server,
+    call: Call,
+    signal: AbortSignal,
+    origin?: Origin,
+    batch?: object,
+  ): Promise<Result> {
+    const application = origin && `${applicationName} ${origin.requestId}`;
+    const { readOnly } = call;
+    // A call that writes must not run again for rows that only Postgres can write.
+    if (prepare && readOnly && call.returns === 'rows' && !writtenThere.has(call.function)) {
+      const query = new RowsQuery(toStatement(call, 'columns', application), signal, answerLimit);
+      const rows = await pool.read(query, batch);
+      if (rows) return rows;
+      writtenThere.add(call.function);
+    }
+    const statement = toStatement(call, call.returns, application);
+    const { text, values } = statement;
+    const query = new RowQuery(prepare ? statement : { text, values }, signal);
+    if (readOnly) return toResult(await pool.read(query, batch));
+    const send = (connection: Connection) => {
+      connection.send([query]);
+      return query.answer;
+    };
+    return toResult(await pool.lease(signal, send));
+  }
+
+  const renew = () => {
+    for (const { pool } of servers.all) pool.renew();
+  };
+
+  return {
+    description: description ?? describeServers(address),
+    // A pooler in transaction mode gives each transaction another session, and has lost replies where several were under way.
+    batch: prepare ? BATCH : 1,
+    call: async (call, signal, origin, batch) => {
+      const result = await onPrimary(signal, (primary) => callAt(primary, call, signal, origin, batch));
+      return 'failure' in result ? blameArgument(result, call) : result;
+    },
+    check: async (signal) => {
+      const failed = await onPrimary(signal, ({ pool, options }) =>
+        pool.lease(signal, (connection) =>
+          prepare ? checkSession(connection, ownSessions, options, signal) : checkRights(connection, signal),
+        ),
+      );
+      return failed && isFault(failed.failure) ? failed.failure : undefined;
+    },
+    inspectLogin: async (signal) => {
+      const risk = await onPrimary(signal, ({ pool }) =>
+        pool.lease(signal, (connection) => findRisk(connection, prepare, signal)),
+      );
+      return typeof risk === 'string' ? risk : undefined;
+    },
+    describe: async (signal) => {
+      const read = async ({ pool }: Server) => toResult(await pool.read(new RowQuery(DESCRIPTION, signal)));
+      const result = await onPrimary(signal, read);
+      if ('json' in result) {
+        // A prepared statement reads its parameters as the types that the function had, such as a double as a real.
+        if (described !== undefined && described !== result.json) renew();
+        described = result.json;
+      }
+      return toDescription(result);
+    },
+    connections: () => {
+      const sizes = servers.all.map(({ pool }) => pool.size);
+      return {
+        open: sizes.reduce((sum, { open }) => sum + open, 0),
+        idle: sizes.reduce((sum, { idle }) => sum + idle, 0),
+        stalled,
+        servers: servers.report(),
+        failovers: servers.failovers,
+      };
+    },
+    renew,
+    close: () => servers.close(),
+  };
 }
 
 /** Sets up a session: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
