@@ -155,19 +155,19 @@ function createFetch(
   const path = restPath.replace(/\/$/, '');
   return async (input, init) => {
     const signal = init?.signal ?? undefined;
-    const exchange = exchanges.get(new Headers(init?.headers).get(EXCHANGE) ?? '');
+    const exchange = exchanges.get(new Headers(init?.headers).get(EXCHANGE) ?? '') as Exchange;
     const request = {
       method: init?.method as Dispatcher.HttpMethod,
       path: path + String(input).slice(prefix.length),
-      headers: exchange?.origin ? { ...common, ...toTraceHeaders(exchange.origin) } : common,
-      body: exchange?.body ?? (init?.body as string),
+      headers: exchange.origin ? { ...common, ...toTraceHeaders(exchange.origin) } : common,
+      body: exchange.body,
     };
-    const answer = requestText(pool, request, answerLimit, signal).catch((error) => {
-      if (exchange) exchange.isTooLarge = error instanceof BodyTooLarge;
-      return throwWithMessage(error);
+    const { status, headers, text } = await requestText(pool, request, answerLimit, signal).catch((error) => {
+      exchange.isTooLarge = error instanceof BodyTooLarge;
+      // supabase-js passes on nothing but the message.
+      throw error.message ? error : new Error(messageOf(error), { cause: error });
     });
-    const { status, headers, text } = await answer;
-    if (exchange) Object.assign(exchange, { status, isReplayed: 'idempotent-replayed' in headers });
+    Object.assign(exchange, { status, isReplayed: 'idempotent-replayed' in headers });
     // Not a Response, which takes a tenth of a call's processor time for streaming the text.
     return {
       // A function may raise an error with the status of a success. PostgREST says of every success which rows it has.
@@ -244,11 +244,6 @@ function toTraceHeaders({ requestId, traceparent }: Origin): Record<string, stri
   return { 'x-request-id': requestId, ...(traceparent ? { traceparent } : {}) };
 }
 
-/** Makes sure that an error has a message: supabase-js passes on nothing else. */
-function throwWithMessage(error: Error): never {
-  throw error.message ? error : new Error(messageOf(error), { cause: error });
-}
-
 function toHeaders(key: string): Record<string, string> {
   return {
     accept: 'application/json',
@@ -294,16 +289,11 @@ function readResult({ returns }: Call, text: string): Result | undefined {
   if (returns === 'row' && isJsonObject(value)) {
     return Object.values(value).every((part) => part === null) ? noRecord() : { json: text, count: 1 };
   }
-  if (returns === 'values') return Array.isArray(value) ? { json: text, count: value.length } : undefined;
-  const count = countObjects(value);
-  if (count === undefined) return undefined;
-  if (returns === 'rows') return { json: text, count };
+  if (!Array.isArray(value) || (returns !== 'values' && !value.every(isJsonObject))) return undefined;
+  const count = value.length;
+  if (returns !== 'row') return { json: text, count };
   if (isEmpty) return noRecord();
   return count === 1 ? { json: text.trim().slice(1, -1).trim(), count } : undefined;
-}
-
-function countObjects(rows: unknown): number | undefined {
-  return Array.isArray(rows) && rows.every(isJsonObject) ? rows.length : undefined;
 }
 
 function parse(text: string): Json | undefined {
