@@ -1,6 +1,6 @@
 // npm start -- --check: checks everything that a start needs, and prints what it finds, without serving.
 
-import { type Config, FILES } from './config.ts';
+import { type Config, FILES, type StoreConfig } from './config.ts';
 import { messageOf } from './errors.ts';
 import { DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { describeFault } from './http/health.ts';
@@ -82,7 +82,7 @@ async function checkOpened(store: Store, parts: Parts): Promise<void> {
   }
   const risk = await store.inspectLogin?.(AbortSignal.timeout(deadlineMs));
   tell({ name: 'Login', text: risk ?? 'ok' });
-  tell(describePending(pending));
+  tell(describePending(pending, config.store));
   const drift = await describeDrift({ document, store, deadlineMs });
   if ('failure' in drift) tell({ name: 'Contract', text: describeFault(drift.failure), isBad: true });
   else {
@@ -101,12 +101,12 @@ async function checkDemo(store: Store, { config, document, tell }: Parts): Promi
   else tell({ name: 'Demo data', text: new DemoError(config.host).message, isBad: true });
 }
 
-function describePending(pending: Pending): Finding {
+/** The start migrates an embedded store; another one is migrated by a command. */
+function describePending(pending: Pending, { kind }: StoreConfig): Finding {
   const name = 'Migrations';
   if ('unknown' in pending) return { name, text: `not checked: ${pending.unknown}` };
   if ('applied' in pending) return { name, text: `ok: all ${pending.applied} are applied` };
-  const { missing, byStart } = pending;
-  const list = missing.join(', ');
-  if (byStart) return { name, text: `ok: the start applies ${list}` };
+  const list = pending.missing.join(', ');
+  if (kind === 'embedded') return { name, text: `ok: the start applies ${list}` };
   return { name, text: `missing: ${list}; run npm run migrate`, isBad: true };
 }

@@ -133,10 +133,10 @@ export async function isNewStore({ dataDir }: EmbeddedConfig): Promise<boolean> 
   return dataDir === undefined || !hasStore(dataDir);
 }
 
-/** All migrations are applied, some are missing (and applied by the start or by `npm run migrate`), or why that is unknown. */
+/** All migrations are applied, some are missing, or why that is unknown. */
 export type Pending =
   | { readonly applied: number }
-  | { readonly missing: readonly string[]; readonly byStart: boolean }
+  | { readonly missing: readonly string[] }
   | { readonly unknown: string };
 
 /** A worker node of Citus has the objects of the migrations, but not the table that records them. */
@@ -153,11 +153,10 @@ export async function inspectMigrations({ store, deadlineMs }: Config, folder: s
   if (await isNewStore(store)) {
     const { checkNewFolder } = await import('./embedded/folder.ts');
     if (store.dataDir) checkNewFolder(store.dataDir);
-    return { missing: ['all of them to a new store'], byStart: true };
+    return { missing: ['all of them to a new store'] };
   }
   const server = await reachServer(store);
-  const pending = await inspectDatabase(server.url, deadlineMs, folder).finally(server.close);
-  return 'missing' in pending ? { ...pending, byStart: true } : pending;
+  return inspectDatabase(server.url, deadlineMs, folder).finally(server.close);
 }
 
 async function inspectDatabase(url: string, deadlineMs: number, folder: string): Promise<Pending> {
@@ -169,7 +168,7 @@ async function inspectDatabase(url: string, deadlineMs: number, folder: string):
     const { rows } = await client.query<{ readonly isWorker: boolean }>(IS_WORKER);
     if (rows[0]?.isWorker) return { unknown: 'the coordinator of Citus has their record' };
     const missing = (await findPendingMigrations(client, migrations)).map(({ file }) => basename(file));
-    return missing.length > 0 ? { missing, byStart: false } : { applied: migrations.length };
+    return missing.length > 0 ? { missing } : { applied: migrations.length };
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     const mayNotRead = (error as NodeJS.ErrnoException).code === INSUFFICIENT_PRIVILEGE;
