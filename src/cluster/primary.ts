@@ -61,7 +61,6 @@ export class Primary {
   /** Checks the ports, and starts the server of an embedded store. Throws OperatorError if that is not possible. */
   async open(): Promise<void> {
     await checkPorts(this.#config);
-    if (this.#config.store.kind !== 'embedded') return;
     await refuseNewDemo(this.#config);
     this.#database = await openServer(this.#config, FILES, this.#log);
   }
