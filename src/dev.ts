@@ -8,6 +8,7 @@ import { toSuccess } from './api/answer.ts';
 import { toCall } from './api/call.ts';
 import type { ApiRequest } from './api/request.ts';
 import { receiveExample } from './api/validate.ts';
+import { FILES } from './config.ts';
 import { isFault, messageOf } from './errors.ts';
 import { type CompiledDocument, compileFile } from './openapi/compile.ts';
 import { DocumentError } from './openapi/document.ts';
@@ -21,12 +22,8 @@ import type { Json, Result, Store } from './store/store.ts';
 
 type Drift = Awaited<ReturnType<typeof describeDrift>>;
 
-/** The watched files, and the parts to update when they change. */
+/** The parts to update when the files change. */
 type Development = {
-  readonly document: string;
-  readonly migrations: string;
-  /** The output file of the generated types. */
-  readonly types: string;
   readonly store: Store;
   /** Migrates the store and tries calls; undefined for a store that others share. */
   readonly own: OwnStore | undefined;
@@ -48,8 +45,8 @@ const DENIED = '42501';
 const OTHER_DATA = ' (with the demo data as it is now: DATA_DIR=:memory: npm run dev)';
 
 /** Watches the document and the migrations. Returns the function that stops it. */
-export function develop(development: Development, first: CompiledDocument): () => void {
-  const { document, types, migrations, store, own, serve, deadlineMs, log } = development;
+export function develop({ store, own, serve, deadlineMs, log }: Development, first: CompiledDocument): () => void {
+  const { document, migrations } = FILES;
   let compiled = first;
   let isStopped = false;
   // After the stop the store is closed, and unfinished work fails.
@@ -78,7 +75,7 @@ export function develop(development: Development, first: CompiledDocument): () =
     compiled = await compileFile(document);
     serve(compiled);
     log.info(`Serving the saved ${basename(document)}`);
-    await generateTypes(document, types);
+    await generateTypes();
     await compare(reportDrift);
   };
   const readMigrations = async () => {
@@ -218,7 +215,7 @@ function findFiles(folder: string, pattern: RegExp): string[] {
 }
 
 /** Runs in another process, because it takes a second of processor time. */
-async function generateTypes(document: string, types: string): Promise<void> {
+async function generateTypes(): Promise<void> {
   const script = join(import.meta.dirname, '../scripts/client-types.ts');
-  await promisify(execFile)(process.execPath, [script, document, types]);
+  await promisify(execFile)(process.execPath, [script, FILES.document, FILES.types]);
 }

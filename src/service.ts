@@ -207,11 +207,10 @@ export async function openService(config: Config, options: ServiceOptions = {}):
       follow: async () => {
         if (isWatching) {
           const { develop } = await import('./dev.ts');
-          const { deadlineMs } = config;
           const replace = (next: CompiledDocument) => {
             served = serve(next, served.shown.demoKey);
           };
-          stopWatching = develop({ ...FILES, store, own, serve: replace, deadlineMs, log }, document);
+          stopWatching = develop({ ...config, store, own, serve: replace, log }, document);
         }
         for (let last = fault; last && isFirst && !closing; last = await lookForDemo()) {
           await readiness.reportUntilReachable(last);
