@@ -4,7 +4,7 @@ import { constants } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
 import { createClient } from '@supabase/supabase-js';
 import { type Dispatcher, Pool } from 'undici';
-import { answerTooLarge, type Fault, messageOf, noRecord, storeFault } from '../../errors.ts';
+import { answerTooLarge, messageOf, noRecord, storeFault } from '../../errors.ts';
 import { blameNamed, type PgError, toFailure } from '../sqlstate.ts';
 import {
   type Call,
@@ -74,29 +74,21 @@ export function openSupabase(options: SupabaseOptions): Store {
     // Otherwise supabase-js looks for a session at every call.
     accessToken: async () => options.key,
   });
-  /** PostgREST's root describes the database as an OpenAPI document. */
-  const askRoot = async (
-    method: 'GET' | 'HEAD',
-    signal: AbortSignal,
-  ): Promise<{ text: string } | { failure: Fault }> => {
+  /** PostgREST's root describes the database as an OpenAPI document; without the functions, to HEAD. */
+  const askRoot = async (method: 'GET' | 'HEAD', signal: AbortSignal): Promise<Description> => {
     try {
       const headers = toHeaders(options.key);
       const { statusCode, body } = await pool.request({ method, path: options.restPath, headers, signal });
       const text = await body.text();
-      return statusCode === 200
-        ? { text }
-        : storeFault('storeError', new Error(`it answers with status ${statusCode}${ADVICE[statusCode] ?? ''}`));
+      if (statusCode === 200) return { functions: readPublished(text) };
+      return storeFault('storeError', new Error(`it answers with status ${statusCode}${ADVICE[statusCode] ?? ''}`));
     } catch (cause) {
       return { failure: { kind: 'storeUnavailable', cause, connectionLost: true } };
     }
   };
-  const describe = async (signal: AbortSignal): Promise<Description> => {
-    const answer = await askRoot('GET', signal);
-    return 'failure' in answer ? answer : { functions: readPublished(answer.text) };
-  };
   /** The types of a function's arguments by name; none if PostgREST does not describe it. */
   const readTypes = async (name: string, signal: AbortSignal): Promise<ReadonlyMap<string, string>> => {
-    const description = await describe(signal);
+    const description = await askRoot('GET', signal);
     const found = 'failure' in description ? undefined : description.functions.find((one) => one.name === name);
     return new Map(found?.arguments.map((argument) => [argument.name, argument.type]));
   };
@@ -136,7 +128,7 @@ export function openSupabase(options: SupabaseOptions): Store {
       const answer = await askRoot('HEAD', signal);
       return 'failure' in answer ? answer.failure : undefined;
     },
-    describe,
+    describe: (signal) => askRoot('GET', signal),
     connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
     // pool.close() would wait for the connections of calls that were given up, one after the other.
     close: () => pool.destroy(),
