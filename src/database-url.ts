@@ -189,10 +189,8 @@ function checkParameter(name: string, value: string, isShown: boolean): string {
   throw new UrlError(`${name}=${value}: expected ${rule.expected}`);
 }
 
-type Host = { readonly host: string; readonly address: string | undefined; readonly port: string };
-
 /** The hosts of the parameters, or else of the authority. A single port applies to all hosts. */
-function readHosts(authority: string, { host, hostaddr, port }: Parameters): Host[] {
+function readHosts(authority: string, { host, hostaddr, port }: Parameters) {
   const addresses = hostaddr?.split(',');
   const named = host === undefined ? readAuthority(authority) : host.split(',').map((one) => ({ host: one, port: '' }));
   const hosts = addresses && !host && !authority ? addresses.map(() => ({ host: '', port: '' })) : named;
@@ -218,7 +216,7 @@ function readHosts(authority: string, { host, hostaddr, port }: Parameters): Hos
   }));
 }
 
-function readAuthority(authority: string): { readonly host: string; readonly port: string }[] {
+function readAuthority(authority: string) {
   return authority.split(',').map((text) => {
     const [, host, port = ''] = HOST_AND_PORT.exec(text) ?? [];
     if (host === undefined || !isPort(port)) {

@@ -81,24 +81,18 @@ async function startServer(
   return openServer({ ...options, onCreate, onWarning: warn }, content);
 }
 
-/** The server of an embedded store, which this process or a gateway runs. */
-type ReachedServer = {
-  /** The administrator's URL. */
-  readonly url: string;
-  /** Whether a gateway runs it. */
-  readonly isServed: boolean;
-  close(): Promise<void>;
-};
-
 /** Timeout of connecting to the server of another process, in ms. */
 const REACH_MS = 10_000;
 
-/** Starts the server of an embedded store, or finds the one that another process runs on it. Throws as openServer does. */
+/**
+ * Starts the server of an embedded store, or finds the one that a gateway runs on it (`isServed`). Returns the URL of
+ * its administrator. Throws as openServer does.
+ */
 export async function reachServer(
   store: EmbeddedConfig,
   content?: Content,
   log: StoreLog = { info: console.error, warn: console.error },
-): Promise<ReachedServer> {
+) {
   const [{ toUrl }, { FolderInUse }] = await Promise.all([
     import('./embedded/store.ts'),
     import('./embedded/folder.ts'),

@@ -83,16 +83,14 @@ export async function findRisk(
   return `The login ${login} ${risk}: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`;
 }
 
-/** The server's process by connection, for connections to which a pooler gives a session of their own. */
-export type OwnSessions = WeakMap<Connection, string>;
-
 /**
- * Checks the session of a connection that has become `gateway` and prepares statements. `options` are those of the
- * connection. Throws OperatorError, or what a query rejects with.
+ * Checks the session of a connection that has become `gateway` and prepares statements. `known` has the server's
+ * process of the connections to which a pooler gives a session of their own; `options` are those of the connection.
+ * Throws OperatorError, or what a query rejects with.
  */
 export async function checkSession(
   connection: Connection,
-  known: OwnSessions,
+  known: WeakMap<Connection, string>,
   options: OpenOptions,
   signal: AbortSignal,
 ): Promise<void> {

@@ -20,7 +20,7 @@ import {
   type Step,
 } from './connection.ts';
 import { type Server, Servers } from './servers.ts';
-import { checkRights, checkSession, findRisk, type OwnSessions, POOLED } from './session.ts';
+import { checkRights, checkSession, findRisk, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
@@ -80,7 +80,7 @@ export function openPostgres({
   const toStatement = createStatementWriter(answerLimit);
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   const writtenThere = new Set<string>();
-  const ownSessions: OwnSessions = new WeakMap();
+  const ownSessions = new WeakMap<Connection, string>();
   /** The functions, as last read. */
   let described: string | undefined;
   const stalled: Partial<Record<Step, number>> = {};
@@ -158,7 +158,7 @@ export function openPostgres({
 
   return {
     description: description ?? describeServers(address),
-    // A pooler in transaction mode gives each transaction another session, and has lost replies where several were under way.
+    // A pooler in transaction mode gives each transaction another session, and has lost replies of several under way.
     batch: prepare ? BATCH : 1,
     call: async (call, signal, origin, batch) => {
       const result = await onPrimary(signal, (primary) => callAt(primary, call, signal, origin, batch));
