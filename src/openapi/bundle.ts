@@ -104,26 +104,25 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     const section = sectionOf(kind);
     // A path item has no section. With more beside it, the reference stays for support.ts to refuse.
     if (section === undefined) return listBeside(reference).length > 0 ? reference : copy(kind, node, path);
-    const $ref = known.get(key) ?? toPointer(['components', section, addComponent(section, { path, place })]);
-    if (!known.has(key)) {
-      known.set(key, $ref);
-      Object.assign(added[section] ?? {}, { [String(readReference($ref).at(-1))]: copy(kind, node, path) });
-    }
-    return referTo($ref);
+    return referTo(known.get(key) ?? addComponent(kind, section, { path, place, node, key }));
   }
 
-  /** Names a component after its place or its file. */
-  function addComponent(section: string, { path, place }: Origin): string {
+  /** Adds a component, named after its place or its file. Returns the reference to it. */
+  function addComponent(kind: Kind, section: string, { path, place, node, key }: Traced): string {
     const own = String(place.at(-1) ?? basename(path, extname(path)));
     const wanted = own.replace(/[^\w.-]/g, '_');
     const others = (source.components as Record<string, object> | undefined)?.[section] ?? {};
     let name = wanted;
     for (let count = 2; Object.hasOwn(others, name) || moved.has(`${section}/${name}`); count += 1)
       name = `${wanted}_${count}`;
+    const $ref = toPointer(['components', section, name]);
     moved.set(`${section}/${name}`, { path, place });
-    if (name !== own) renamed.set(toPointer(['components', section, name]), own);
+    // Before its parts, which may refer to it.
+    known.set(key, $ref);
+    if (name !== own) renamed.set($ref, own);
     added[section] ??= {};
-    return name;
+    added[section][name] = copy(kind, node, path);
+    return $ref;
   }
 
   const whole = open(main) as Node;
