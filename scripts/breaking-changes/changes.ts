@@ -6,20 +6,19 @@ import { readApiRoot } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
 import { type DocumentOperation, listSources } from '../../src/openapi/operations.ts';
 import { itemsOf, type Schema } from '../../src/openapi/schema.ts';
+import type { Node } from '../../src/openapi/structure.ts';
 import { normalizeTemplate, readStyle, readTemplate } from '../../src/openapi/url.ts';
 import { below, createComparison, type Difference, namesOf, type Use } from './schemas.ts';
 
 /** A difference between two documents, as a line of the report. */
 export type Change = { readonly isBreaking: boolean; readonly line: string };
 
-type Fields = Readonly<Record<string, unknown>>;
-
 /** An operation, one of its parameters, its body, a response or a header. */
 type Part = {
   /** Such as `GET /alunos query limit`. */
   readonly name: string;
   readonly use: Use;
-  readonly fields: Fields;
+  readonly fields: Node;
   /** Its schema is that of its content: a report names the keywords alone. */
   readonly isContent?: true;
   /** The key of the part that has this one. */
@@ -73,7 +72,7 @@ function* readOperation(
   for (const [status, response] of Object.entries(responses)) {
     const { headers = {}, ...answer } = response;
     yield [`${around} ${status}`, { name: `${name} ${status}`, use: 'answer', ...readContent(answer), around }];
-    for (const [own, fields] of Object.entries(headers as Readonly<Record<string, Fields>>)) {
+    for (const [own, fields] of Object.entries(headers as Readonly<Record<string, Node>>)) {
       const header = `${status} header ${own.toLowerCase()}`;
       yield [
         `${around} ${header}`,

@@ -12,7 +12,7 @@ import {
   type Schema,
   typeOf,
 } from '../../src/openapi/schema.ts';
-import { SUBSCHEMAS } from '../../src/openapi/structure.ts';
+import { type Node, SUBSCHEMAS } from '../../src/openapi/structure.ts';
 import { splitChoice } from '../../src/openapi/written-schemas.ts';
 
 export type Use = 'request' | 'answer';
@@ -23,8 +23,6 @@ export type Difference = {
   readonly before: unknown;
   readonly after: unknown;
 };
-
-type Node = Readonly<Record<string, unknown>>;
 
 /** The names in either of two objects. */
 export function namesOf(one: object, other: object): string[] {
@@ -90,8 +88,8 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     return toDifference(isDefault ? before !== undefined : isNarrower, before, after);
   }
 
-  function compareMaps(use: Use, keyword: string, one: Node, other: Node): Difference[] {
-    const mapOf = (node: Node) => (node[keyword] ?? {}) as Readonly<Record<string, Schema>>;
+  function compareMaps(use: Use, keyword: string, one: Schema, other: Schema): Difference[] {
+    const mapOf = (schema: Schema) => schema[keyword as 'properties'] ?? {};
     const [before, after] = [mapOf(one), mapOf(other)];
     return namesOf(before, after).flatMap((name) => {
       const [from, to] = [before[name], after[name]].map((part) => (part && isHidden(part) ? undefined : part));
@@ -101,10 +99,13 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
         return below(name, keyword === 'dependentSchemas' ? asBreaking(differences) : differences);
       }
       if (!from && !to) return [];
-      const [hidden, rest] = from ? [after[name], restOf(keyword, other)] : [before[name], restOf(keyword, one)];
+      const hidden = (from ? after : before)[name];
+      const { additionalProperties } = from ? other : one;
+      // What is allowed in its place.
+      const rest = keyword === 'dependentSchemas' ? undefined : additionalProperties;
       const isMap = typeof rest === 'object' && !hidden;
       if (isMap && (use === 'request' || to)) return below(name, compare(use, from ?? rest, to ?? rest));
-      const isNeeded = keyword === 'properties' ? isRequired(name, other) : rest !== false;
+      const isNeeded = keyword === 'properties' ? (other.required ?? []).includes(name) : rest !== false;
       const isNarrower = from ? hidden !== undefined || rest === false : isNeeded;
       return below(name, toDifference(use === 'request' ? isNarrower : !to, from, to));
     });
@@ -166,8 +167,7 @@ function toDifference(isBreaking: boolean, before: unknown, after: unknown): Dif
 
 /** A schema with the keywords of its allOf, one text of its types, and one keyword each for other properties and other items. */
 function simplify(use: Use, schema: Schema): Node {
-  const { type, anyOf, unevaluatedItems, unevaluatedProperties, ...merged } = joinNull(mergeAll(schema)) as Schema &
-    Unevaluated;
+  const { type, anyOf, unevaluatedItems, unevaluatedProperties, ...merged } = joinNull(mergeAll(schema));
   const { additionalProperties = unevaluatedProperties, items = unevaluatedItems, ...own } = merged;
   const isOfTypes = type === undefined && anyOf?.every(isType);
   const types = [(isOfTypes ? anyOf?.map((choice) => choice.type) : type) ?? []].flat(2);
@@ -200,8 +200,6 @@ function joinNull({ anyOf = [], ...own }: Schema): Schema {
   return anyOf.length > 0 ? { ...own, anyOf } : own;
 }
 
-type Unevaluated = { readonly unevaluatedItems?: Schema };
-
 /** Whether a schema has a type and nothing else; an integer of a request has bounds in any case. */
 function isType({ minimum = EXACT[0], maximum = EXACT[1], ...own }: Schema): boolean {
   return Object.keys(own).join() === 'type' && minimum === EXACT[0] && maximum === EXACT[1];
@@ -219,15 +217,6 @@ function mergeAll(schema: Schema, nesting = 0): Schema {
     if (!isMerged && !isDeepStrictEqual(merged[name], value)) others.push({ [name]: value });
   }
   return others.length > 0 ? { ...merged, allOf: others } : merged;
-}
-
-function isRequired(name: string, { required = [] }: Node): boolean {
-  return (required as string[]).includes(name);
-}
-
-/** What is allowed in place of a property, or of those of a pattern, that a schema does not have. */
-function restOf(keyword: string, { additionalProperties }: Node): boolean | Schema | undefined {
-  return keyword === 'dependentSchemas' ? undefined : (additionalProperties as boolean | Schema | undefined);
 }
 
 /** Whether a keyword allows less than before. The schemas are those around it. */

@@ -29,6 +29,7 @@ export type Schema = {
   readonly then?: Schema;
   readonly else?: Schema;
   readonly dependentSchemas?: Readonly<Record<string, Schema>>;
+  readonly unevaluatedItems?: Schema;
   readonly unevaluatedProperties?: boolean | Schema;
   readonly 'x-never-null'?: unknown;
 };
