@@ -172,28 +172,23 @@ export function readOperations(
   mistakes: Mistake[],
 ): ReadonlyMap<string, Operation> {
   mistakes.push(...findUnmatchedPaths(Object.keys(document.paths ?? {})));
-  const tryTo = <T>(read: () => T): T[] => {
-    try {
-      return [read()];
-    } catch (error) {
-      if (mistakes.length === 0) throw error;
-      return [];
-    }
-  };
   const sources = listSources(document);
   const targets = new Map(sources.map((target) => [target.operationId ?? '', target]));
   const context = { document, allows, targets };
   const result = new Map<string, Operation>();
-  const found = sources.flatMap(({ read }) =>
-    tryTo(() => {
+  const found: Mistake[] = [];
+  for (const { read } of sources) {
+    try {
       const reader = new OperationReader(read(), context);
       const operation = reader.read();
       if (result.has(operation.id)) reader.mistake('an operationId twice', ['operationId'], operation.id);
       result.set(operation.id, operation);
-      return reader.mistakes;
-    }),
-  );
-  mistakes.push(...found.flat());
+      found.push(...reader.mistakes);
+    } catch (error) {
+      if (mistakes.length === 0) throw error;
+    }
+  }
+  mistakes.push(...found);
   return result;
 }
 
@@ -350,12 +345,7 @@ class OperationReader {
   /** Adds a mistake at a place in the operation. */
   mistake<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): void {
     const { method, path } = this.#source;
-    this.#mistakeAt(what, ['paths', path, method, ...place], ...texts);
-  }
-
-  /** Adds a mistake at a place in the document. */
-  #mistakeAt<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): void {
-    this.mistakes.push(toMistake(what, place, ...texts));
+    this.mistakes.push(toMistake(what, ['paths', path, method, ...place], ...texts));
   }
 
   /** Postgres would cut a longer name, and so call another function. */
@@ -446,7 +436,7 @@ class OperationReader {
     const { name, schema } = source;
     const parameter = `parameter ${name} in ${source.in}`;
     const refuse = <R extends Refused>(what: R, ...texts: Texts<R>): Input[] => {
-      this.#mistakeAt(what, this.#source.places[index] ?? [], ...texts);
+      this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
       return [];
     };
     // support.ts refuses any other place, and the specification demands a name.
@@ -534,18 +524,20 @@ class OperationReader {
       ...(roles.length > 0 ? [`the roles ${roles.join(' and ')}, which no key has`] : []),
     ];
     if (found.length !== 1 || scheme?.type !== 'apiKey' || scheme.in !== 'header') {
-      this.#mistakeAt('other security than a key in a header, or none', place, found.join(', ') || 'none');
+      this.mistakes.push(
+        toMistake('other security than a key in a header, or none', place, found.join(', ') || 'none'),
+      );
       return undefined;
     }
     if (!HEADER_NAME.test(scheme.name)) {
-      this.#mistakeAt('a name that no header can have', place, scheme.name);
+      this.mistakes.push(toMistake('a name that no header can have', place, scheme.name));
       return undefined;
     }
     const { 'x-rpc-used': usedFunction } = scheme as { 'x-rpc-used'?: unknown };
     const isFunction = typeof usedFunction === 'string' && IDENTIFIER.test(usedFunction);
     if (usedFunction !== undefined && !isFunction) {
       const text = 'x-rpc-used of the security scheme must name a function';
-      this.#mistakeAt('no function', ['components', 'securitySchemes', name, 'x-rpc-used'], text);
+      this.mistakes.push(toMistake('no function', ['components', 'securitySchemes', name, 'x-rpc-used'], text));
     }
     return {
       name: scheme.name,
