@@ -34,8 +34,9 @@ export type Schema = {
   readonly 'x-never-null'?: unknown;
 };
 
+const SCALARS = ['string', 'integer', 'number', 'boolean'] as const;
 /** A type of JSON whose values a URL can carry. */
-export type Scalar = 'string' | 'integer' | 'number' | 'boolean';
+export type Scalar = (typeof SCALARS)[number];
 
 /** How values of a schema become an argument: as their text, as bytes, as an SQL array, or as JSON. */
 export type Form = 'text' | 'bytes' | 'array' | 'json';
@@ -408,11 +409,8 @@ export function isNeverNull(schema: Schema): boolean {
 
 /** The one scalar type of a schema, null aside; undefined for any other schema. */
 export function scalarOf(schema: Schema): Scalar | undefined {
-  const types = typesOf(schema).filter((type) => type !== 'null');
-  if (types.includes('number') && types.every((type) => type === 'number' || type === 'integer')) return 'number';
-  const [type, ...others] = types;
-  if (others.length > 0) return undefined;
-  return type === 'string' || type === 'integer' || type === 'boolean' ? type : undefined;
+  const { type } = toType(typesOf(schema));
+  return SCALARS.find((scalar) => scalar === type);
 }
 
 /** The schema of all items, if a schema allows only arrays, null aside; undefined for any other schema. */
