@@ -11,7 +11,7 @@ import { describeMistakes, readMistakes } from './mistakes.ts';
 import { type Operation, readOperations } from './operations.ts';
 import { toPointer } from './pointer.ts';
 import type { Schema } from './schema.ts';
-import { ENDLESS, findUnsupported, type ValidateSchema } from './support.ts';
+import { findUnsupported, type ValidateSchema } from './support.ts';
 import { readTexts, readTranslations, type Translations } from './translations.ts';
 import { createMatch, type Match } from './url.ts';
 import { ONCE, writeSchemas } from './written-schemas.ts';
@@ -56,7 +56,9 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
   const ajv = createAjv(options);
   const unsupported = findUnsupported(source, validateSchema);
   const mistakes = [...unsupported, ...(await findInvalid(source))];
-  if (mistakes.some(({ what }) => what === ENDLESS)) throw new DocumentError(describeMistakes(source, mistakes));
+  // Such a schema can be neither validated nor read.
+  const isEndless = mistakes.some(({ what }) => what === 'a schema within itself');
+  if (isEndless) throw new DocumentError(describeMistakes(source, mistakes));
   const operations = readOperations(source, createAllows(ajv), mistakes);
   const translations = readTranslations(source, mistakes);
   if (mistakes.length > 0) throw new DocumentError(describeMistakes(source, mistakes));

@@ -44,7 +44,7 @@ export type Form = 'text' | 'bytes' | 'array' | 'json';
 /** The keywords whose schemas apply to the same value as the schema around them. */
 export const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
 /** The keywords of schemas that a value of any type has to meet. */
-const APPLIED = [...IN_PLACE, 'not'];
+export const APPLIED = [...IN_PLACE, 'not'];
 /** The keywords that validate nothing. */
 export const ANNOTATIONS: readonly string[] =
   `title summary description default deprecated example examples externalDocs

@@ -8,7 +8,7 @@ import { type Mistake, readServerPath } from './document.ts';
 import { formats } from './formats.ts';
 import { type Refused, readMistakes, toMistake } from './mistakes.ts';
 import { find, follow, isReference, listBeside, readReference, toPointer } from './pointer.ts';
-import { ANNOTATIONS, EXACT, IN_PLACE, readTypes, toSchemaReference, typeOf } from './schema.ts';
+import { ANNOTATIONS, APPLIED, EXACT, readTypes, toSchemaReference, typeOf } from './schema.ts';
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
 /** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
@@ -110,9 +110,6 @@ const RULES: readonly Rule[] = [
   ...DISTINCT.map(([kind, ...names]): Rule => [kind, 'a misspelt extension', (node) => findMisspelt(node, names)]),
 ];
 
-/** Such a schema can be neither validated nor read. */
-export const ENDLESS = 'a schema within itself';
-
 /** Validates a schema of OpenAPI 3.1; gives the errors of Ajv. */
 export type ValidateSchema = (schema: Node) => readonly object[];
 
@@ -147,7 +144,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
         mistakes.push(toMistake(what, name === undefined ? place : [...place, name], ...(texts as never)));
       }
     }
-    if (kind === 'schema' && hasNoEnd(document, node, ended)) mistakes.push(toMistake(ENDLESS, place));
+    if (kind === 'schema' && hasNoEnd(document, node, ended)) mistakes.push(toMistake('a schema within itself', place));
     if (kind !== 'schema' || isVersion30) return;
     const pointer = toPointer(place);
     if (pointer.startsWith(`${outermost}/`)) return;
@@ -162,7 +159,7 @@ function hasNoEnd(document: object, node: unknown, ended: Set<unknown>, around =
   if (around.has(node)) return true;
   if (typeof node !== 'object' || node === null || ended.has(node)) return false;
   around.add(node);
-  const parts = [...IN_PLACE, 'not'].flatMap((name) => {
+  const parts = APPLIED.flatMap((name) => {
     const part = (node as Node)[name];
     return name === 'dependentSchemas' ? Object.values(Object(part)) : [part].flat();
   });
