@@ -15,32 +15,23 @@ const INTEGERS: Readonly<Record<string, readonly [number, number]>> = {
   'double precision': EXACT,
 };
 const NUMBERS = ['numeric', 'double precision', 'real'];
-/** Types that accept and write a format of strings. */
-const FORMATS: Readonly<Record<string, readonly string[]>> = {
-  uuid: ['uuid'],
-  date: ['date'],
-  'date-time': ['timestamp with time zone'],
-  'date-time-local': ['timestamp without time zone'],
-  'time-local': ['time without time zone'],
-  ipv4: ['inet'],
-  ipv6: ['inet'],
+/** The type that accepts a format of strings. */
+const FORMATS: Readonly<Record<string, string>> = {
+  uuid: 'uuid',
+  date: 'date',
+  'date-time': 'timestamp with time zone',
+  'date-time-local': 'timestamp without time zone',
+  time: 'time with time zone',
+  'time-local': 'time without time zone',
+  ipv4: 'inet',
+  ipv6: 'inet',
+  duration: 'interval',
+  byte: 'bytea',
 };
-/** Types that accept a format but write another one. */
-const READ: Readonly<Record<string, readonly string[]>> = {
-  duration: ['interval'],
-  byte: ['bytea'],
-  time: ['time with time zone'],
-};
+/** The formats that their types accept but write in another way. */
+const READ = ['duration', 'byte', 'time'];
 /** Types that schemas are matched with; any other type is user-defined. */
-const BUILT_IN = [
-  TEXTS,
-  JSONS,
-  Object.keys(INTEGERS),
-  NUMBERS,
-  Object.values(FORMATS),
-  Object.values(READ),
-  'boolean',
-].flat(2);
+const BUILT_IN = [TEXTS, JSONS, Object.keys(INTEGERS), NUMBERS, Object.values(FORMATS), 'boolean'].flat();
 /** Types whose JSON form is not a string of the same text. */
 const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', 'bytea', 'record', 'void'];
 
@@ -67,8 +58,7 @@ function canHoldScalar(schema: Schema, { type, labels }: Type): boolean {
       if (values && (labels || type === 'boolean')) {
         return values.every((value) => (labels ?? ['true', 'false']).includes(String(value)));
       }
-      const format = schema.format ?? '';
-      return [...(FORMATS[format] ?? []), ...(READ[format] ?? [])].includes(type);
+      return FORMATS[schema.format ?? ''] === type;
     }
     case 'integer':
       return isWithin(schema, INTEGERS[type]);
@@ -115,9 +105,9 @@ export function isWrittenAs(schema: Schema, written: Type): boolean {
 
 function isWrittenAsString({ enum: values, format = '' }: Schema, { type, labels }: Type): boolean {
   if (values && labels) return labels.every((label) => values.includes(label));
-  if (FORMATS[format]) return FORMATS[format].includes(type);
   // An interval is written as Postgres does, bytes as hexadecimal digits, and the zone of a time without minutes.
-  if (READ[format]) return TEXTS.includes(type);
+  if (READ.includes(format)) return TEXTS.includes(type);
+  if (FORMATS[format]) return FORMATS[format] === type;
   return !NO_STRINGS.includes(type) && !type.endsWith('[]');
 }
 
