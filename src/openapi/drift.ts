@@ -92,7 +92,7 @@ export function findDrift(
   operations: ReadonlyMap<string, Operation>,
   functions: readonly DatabaseFunction[],
 ): Difference[] {
-  const differences = [...operations.values()].flatMap((operation) => new Comparison(operation, functions).run());
+  const differences = [...operations.values()].flatMap((operation) => new Comparison(operation).run(functions));
   return [...differences, ...compareKeyUse(operations, functions)];
 }
 
@@ -113,20 +113,18 @@ function compareKeyUse(
 class Comparison {
   readonly #differences: Difference[] = [];
   readonly #operation: Operation;
-  readonly #functions: readonly DatabaseFunction[];
   readonly #place: Place;
 
-  constructor(operation: Operation, functions: readonly DatabaseFunction[]) {
+  constructor(operation: Operation) {
     this.#operation = operation;
-    this.#functions = functions;
     this.#place = ['paths', operation.source.path, operation.source.method];
   }
 
-  run(): Difference[] {
-    const found = this.#functions.filter(({ name }) => name === this.#operation.function);
+  run(functions: readonly DatabaseFunction[]): Difference[] {
+    const found = functions.filter(({ name }) => name === this.#operation.function);
     const [only] = found;
     if (only === undefined || found.length > 1) {
-      const names = this.#functions.map(({ name }) => name);
+      const names = functions.map(({ name }) => name);
       const database = only ? describeNamesakes(found) : describeMissing(this.#operation.function, names);
       this.#add(['x-rpc'], 'x-rpc names the function', database);
     } else {
