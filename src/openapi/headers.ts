@@ -52,8 +52,6 @@ const HEADERS: Readonly<Record<string, Header>> = {
   'X-Request-Id': { isExposed: true },
 };
 
-const BY_NAME = new Map(Object.entries(HEADERS).map(([name, header]) => [name.toLowerCase(), header]));
-
 /** The headers with the same value in every answer: security headers. */
 export const SECURITY_HEADERS: Readonly<Record<string, string>> = Object.fromEntries(
   Object.entries(HEADERS).flatMap(([name, { value }]) => (value === undefined ? [] : [[name, value]])),
@@ -64,6 +62,6 @@ export const EXPOSED_HEADERS: readonly string[] = Object.keys(HEADERS).filter((n
 
 /** Whether the gateway sends a header with an answer, or can. */
 export function isSent(name: string, answer: DescribedAnswer): boolean {
-  const header = BY_NAME.get(name.toLowerCase());
+  const [, header] = Object.entries(HEADERS).find(([own]) => own.toLowerCase() === name.toLowerCase()) ?? [];
   return header !== undefined && (header.isSent?.(answer) ?? true);
 }

@@ -13,9 +13,7 @@ import {
   typeOf,
   typesOf,
 } from './schema.ts';
-import { mapChildren, SUBSCHEMAS } from './structure.ts';
-
-type Source = Record<string, unknown>;
+import { mapChildren, type Node, SUBSCHEMAS } from './structure.ts';
 
 /**
  * The keyword around a schema that validates each value once. Two parts of a schema can lead to it again, for the same value within:
@@ -29,7 +27,7 @@ export const ONCE = 'once';
  */
 export function writeSchemas(roots: readonly Schema[], base: string) {
   const uses = new Map<unknown, number>();
-  const simplified = new Map<unknown, Source>();
+  const simplified = new Map<unknown, Node>();
   /** All schemas, each after those within it, unless they contain each other. */
   const ordered = new Set<unknown>();
   /** Those that lead to a schema that contains itself. */
@@ -82,7 +80,7 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
  * Writes a choice whose errors would be those of every schema in another form, which allows the same values: one between types,
  * between values, or between objects that a required property tells apart.
  */
-function simplifyChoice(schema: Schema): Source {
+function simplifyChoice(schema: Schema): Node {
   const split = splitChoice(schema);
   if (!split) return schema;
   const { keyword, known, cases } = split;
