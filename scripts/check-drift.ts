@@ -1,7 +1,7 @@
 // Compares openapi.yaml with the configured database, and checks the bodies of its functions where possible: npm run check:contract.
 // Without DATABASE_URL or SUPABASE_URL the database is a temporary one with the migrations of supabase/migrations.
 
-import { type Config, type Environment, FILES, preferDatabase, readConfig } from '../src/config.ts';
+import { type Environment, FILES, preferDatabase, readConfig } from '../src/config.ts';
 import { type Fault, messageOf, OperatorError } from '../src/errors.ts';
 import { compileFile } from '../src/openapi/compile.ts';
 import { DriftError, describeDrift } from '../src/openapi/drift.ts';
@@ -15,7 +15,9 @@ const DOCUMENT = 'openapi.yaml';
 export async function checkDrift(env: Environment, print: (line: string) => void): Promise<void> {
   const config = readConfig(preferDatabase(env));
   const document = await compileFile(DOCUMENT);
-  const { store } = await openStore({ ...config, connections: 1, store: toEmpty(config.store) }, FILES, {
+  // In place of an embedded store, a temporary one with the migrations alone.
+  const empty = config.store.kind === 'embedded' ? { ...config.store, dataDir: undefined, demoData: false } : undefined;
+  const { store } = await openStore({ ...config, connections: 1, store: empty ?? config.store }, FILES, {
     info: () => {},
     warn: console.warn,
   });
@@ -33,11 +35,6 @@ export async function checkDrift(env: Environment, print: (line: string) => void
   } finally {
     await store.close();
   }
-}
-
-/** Replaces an embedded store by a temporary one with the migrations alone. */
-function toEmpty(store: Config['store']): Config['store'] {
-  return store.kind === 'embedded' ? { ...store, dataDir: undefined, demoData: false } : store;
 }
 
 function toError(store: Store, { cause }: Fault): Error {
