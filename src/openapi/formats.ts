@@ -4,7 +4,6 @@ import type { Format } from 'ajv';
 import { fullFormats } from 'ajv-formats/dist/formats.js';
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
-const YEAR_ZERO = /^0000/;
 const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 
 /** Postgres stores microseconds, and no leap second. */
@@ -18,6 +17,11 @@ const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const WEB_ADDRESS = new RegExp((fullFormats.url as RegExp).source.replace('\\S+(?::\\S*)?@', '[^\\s/]+@'), 'iu');
 
 const date = fullFormats.date as { validate: (text: string) => boolean };
+
+/** Postgres has no year zero. */
+function isDate(text: string): boolean {
+  return !text.startsWith('0000') && date.validate(text);
+}
 
 function isTime(text: string): boolean {
   return ZONE.test(text) && TIME.test(text.replace(ZONE, ''));
@@ -39,8 +43,7 @@ export const formats: Readonly<Record<string, Format>> = {
   // Not checked: schema.ts gives it bounds, and a value out of them would get two messages.
   int32: true,
   url: WEB_ADDRESS,
-  // Postgres has no year zero.
-  date: { ...date, validate: (text: string) => !YEAR_ZERO.test(text) && date.validate(text) },
+  date: { ...date, validate: isDate },
   byte: (text: string) => text.length % 4 === 0 && BASE64.test(text),
   time: isTime,
   'date-time': isDateTime,
@@ -48,11 +51,7 @@ export const formats: Readonly<Record<string, Format>> = {
   'time-local': TIME,
   'date-time-local': (text: string) => {
     const [day = '', time = '', ...more] = text.split('T');
-    return more.length === 0 && TIME.test(time) && !YEAR_ZERO.test(day) && date.validate(day);
+    return more.length === 0 && TIME.test(time) && isDate(day);
   },
-  'birth-date': (text: string) => {
-    const [, day, month, year] = BRAZILIAN_DATE.exec(text) ?? [];
-    const iso = year === undefined ? text : `${year}-${month}-${day}`;
-    return !YEAR_ZERO.test(iso) && date.validate(iso);
-  },
+  'birth-date': (text: string) => isDate(text.replace(BRAZILIAN_DATE, '$3-$2-$1')),
 };

@@ -550,7 +550,7 @@ class OperationReader {
   #checkArguments({ inputs, body }: Operation, key: Key | undefined): void {
     const named = [
       ...(key ? [{ name: `the header ${key.header}`, argument: key.argument }] : []),
-      ...inputs.map(({ name, argument }) => ({ name, argument })),
+      ...inputs,
       ...(body && !body.fields ? [{ name: 'the body', argument: BODY_ARGUMENT }] : []),
       ...(body?.fields ?? []).map(({ argument }) => ({ name: 'the body', argument })),
     ];

@@ -24,11 +24,7 @@ const PLAIN_PATH = /^[\w.!~*'()/,-]*$/;
  */
 export function normalizePath(path: string): string {
   if (PLAIN_PATH.test(path)) return path;
-  const normalize = (part: string) => (/^[/,]$/.test(part) ? part : encodeURIComponent(decodeURIComponent(part)));
-  return path
-    .split(/([/,])/)
-    .map(normalize)
-    .join('');
+  return path.replace(/[^/,]+/g, (part) => encodeURIComponent(decodeURIComponent(part)));
 }
 
 /** Normalizes the literal parts of a path template. */
