@@ -65,19 +65,16 @@ function* readOperation(
     const fields = { ...rest, ...(required ? { required } : {}), ...written };
     yield [`${around} ${place} ${key}`, { name: `${name} ${place} ${own}`, use: 'request', fields, around }];
   }
-  if (requestBody) {
-    const content = readContent(requestBody);
-    yield [`${around} body`, { name: `${name} body`, use: 'request', ...content, around }];
-  }
+  const toPart = (own: string, part: Omit<Part, 'name'>): [string, Part] => [
+    `${around} ${own}`,
+    { name: `${name} ${own}`, around, ...part },
+  ];
+  if (requestBody) yield toPart('body', { use: 'request', ...readContent(requestBody) });
   for (const [status, response] of Object.entries(responses)) {
     const { headers = {}, ...answer } = response;
-    yield [`${around} ${status}`, { name: `${name} ${status}`, use: 'answer', ...readContent(answer), around }];
+    yield toPart(status, { use: 'answer', ...readContent(answer) });
     for (const [own, fields] of Object.entries(headers as Readonly<Record<string, Node>>)) {
-      const header = `${status} header ${own.toLowerCase()}`;
-      yield [
-        `${around} ${header}`,
-        { name: `${name} ${header}`, use: 'answer', fields, around: `${around} ${status}` },
-      ];
+      yield toPart(`${status} header ${own.toLowerCase()}`, { use: 'answer', fields, around: `${around} ${status}` });
     }
   }
 }
