@@ -82,12 +82,12 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
   function expandMaps(kind: Kind, node: Node, from: string): Node {
     const entries = Object.entries(node).map(([name, value]) => {
       if (!isMap(kind, name) || !isReference(value)) return [name, value];
-      const { path, place, node = {} } = trace(value, from);
+      const { path, place, node } = trace(value, from);
       const { $ref: _reference, ...own } = value as Node;
       const toPart = (key: string) => ({
         $ref: `${path === from ? '' : value.$ref.split('#')[0]}${toPointer([...place, key])}`,
       });
-      const parts = Object.entries(node ?? {}).map(([key, part]) => [
+      const parts = Object.entries(Object(node)).map(([key, part]) => [
         key,
         isExtension(kind, name, key) ? part : toPart(key),
       ]);

@@ -219,15 +219,13 @@ export function listSources(document: OpenAPIV3.Document): (Target & { readonly 
   });
 }
 
-type Convert = (schema: unknown) => Schema;
-
 /** The operation of the document without references, its schemas in one form. */
 function toSource(
   document: OpenAPIV3.Document,
   path: string,
   item: OpenAPIV3.PathItemObject,
   method: (typeof METHODS)[number],
-  { request, answer }: Readonly<Record<'request' | 'answer', Convert>>,
+  { request, answer }: Readonly<Record<'request' | 'answer', (schema: unknown) => Schema>>,
 ): DocumentOperation {
   const { security = [] } = document;
   const own = item[method] as OpenAPIV3.OperationObject;

@@ -86,15 +86,15 @@ export function createMatch(operations: ReadonlyMap<string, Operation>, apiRoot:
   };
   return (method, path) => {
     // A HEAD is a GET whose answer has no body (RFC 9110, 9.3.2); Node leaves the body out.
-    const found = find(method, path) ?? (method === 'head' ? find('get', path) : undefined);
+    const found = find(method === 'head' ? 'get' : method, path);
     if (found) return found;
-    const methods = ALL_METHODS.filter((other) => find(other, path)).map((other) => other.toUpperCase());
+    const methods = METHODS.filter((other) => find(other, path)).map((other) => other.toUpperCase());
     if (methods.length === 0) {
-      const isWithoutRoot = ALL_METHODS.some((other) => find(other, apiRoot + path));
+      const isWithoutRoot = METHODS.some((other) => find(other, apiRoot + path));
       throw new RequestFailed(isWithoutRoot ? { kind: 'withoutRoot', root: apiRoot } : { kind: 'notFound' });
     }
-    const allow = new Set(methods.includes('GET') ? [...methods, 'HEAD'] : methods);
-    throw new RequestFailed({ kind: 'methodNotAllowed', allow: [...allow].sort() });
+    if (methods.includes('GET')) methods.push('HEAD');
+    throw new RequestFailed({ kind: 'methodNotAllowed', allow: methods.sort() });
   };
 }
 
