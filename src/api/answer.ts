@@ -85,7 +85,7 @@ export function toLink({ page }: Operation, { query, texts }: ApiRequest, { json
   const linkTo = (relation: string, place: Input, target: Json, size = limit) => {
     const pairs = page.filters.flatMap((filter) => {
       // A number may have more digits than JavaScript holds.
-      const numbers = texts?.get(filter.argument)?.match(/[^\s,"[\]]+/g);
+      const numbers = texts.get(filter.argument)?.match(/[^\s,"[\]]+/g);
       return toPairs(filter, numbers ?? query[filter.name]);
     });
     pairs.push(...toPairs(page.limit, size), ...toPairs(place, target));

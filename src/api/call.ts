@@ -18,18 +18,18 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
   for (const input of inputs) {
     const [source, name] = sourceOf(request, input);
     const value = source[name] ?? input.default;
-    if (value !== undefined) args[input.argument] = toArgument(value, input.form, request.texts?.get(input.argument));
+    if (value !== undefined) args[input.argument] = toArgument(value, input.form, request.texts.get(input.argument));
   }
   // In the document's order, not the client's: each order of the arguments is another prepared statement, and a client
   // without a valid key could fill Postgres's memory with them.
   for (const { argument, form, default: fallback } of body?.fields ?? []) {
     const fields = request.requestBody as Readonly<Record<string, Json>> | undefined;
     const value = fields?.[argument] ?? (fields && argument in fields ? null : fallback);
-    if (value !== undefined) args[argument] = toArgument(value, form, request.texts?.get(argument));
+    if (value !== undefined) args[argument] = toArgument(value, form, request.texts.get(argument));
   }
   if (body && !body.fields) {
     const { requestBody: whole = body.schema.default as Json | undefined } = request;
-    if (whole !== undefined) args[BODY_ARGUMENT] = toArgument(whole, 'json', request.texts?.get('body'));
+    if (whole !== undefined) args[BODY_ARGUMENT] = toArgument(whole, 'json', request.texts.get('body'));
   }
   return {
     function: operation.function,

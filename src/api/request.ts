@@ -72,7 +72,7 @@ export type ApiRequest = {
    * The JSON as it was sent, because a number may have more digits than JavaScript holds: of body fields and numeric parameters
    * by argument, of a body that is one argument under `body`.
    */
-  texts?: Map<string, string>;
+  texts: Map<string, string>;
   /** Problems with inputs that their schemas cannot describe. */
   readonly problems: Problems;
 };
@@ -92,6 +92,7 @@ export function readRequest({ method, url, headers }: Arrived): ApiRequest {
     query: parseQuery(rawQuery),
     rawQuery,
     params: Object.create(null),
+    texts: new Map(),
     problems: new Map(),
   };
 }
@@ -148,18 +149,12 @@ export function convertInputs(request: ApiRequest, { inputs }: Operation): void 
     else if (isList) {
       const items = readItems(request, input, value);
       source[name] = items.map((item) => convert(item, input.type));
-      if (input.type === 'number') keepText(request, input, `[${items}]`);
+      if (input.type === 'number') request.texts.set(input.argument, `[${items}]`);
     } else if (typeof value === 'string') {
       source[name] = convert(value, input.type);
-      if (input.type === 'number') keepText(request, input, value);
+      if (input.type === 'number') request.texts.set(input.argument, value);
     }
   }
-}
-
-/** Keeps the text of an input: its number may have more digits than JavaScript holds. */
-export function keepText(request: ApiRequest, { argument }: Input, text: string): void {
-  request.texts ??= new Map();
-  request.texts.set(argument, text);
 }
 
 /** The items of an array, in one parameter or in several. */
@@ -251,7 +246,7 @@ export function takeJson(request: ApiRequest, { fields: known }: Body, value: Js
   }
   // Validators recurse at each level.
   request.requestBody = isTooDeep(request) ? withoutProblems(value, request.problems) : value;
-  request.texts = request.texts ? new Map([...texts, ...request.texts]) : texts;
+  request.texts = new Map([...texts, ...request.texts]);
 }
 
 function isTooDeep({ problems }: ApiRequest): boolean {

@@ -9,7 +9,6 @@ import {
   convert,
   convertInputs,
   findProblem,
-  keepText,
   type Reader,
   readJsonText,
   readRequest,
@@ -92,7 +91,7 @@ function takeArgument(request: ApiRequest, input: Input, given: Json, givenText:
   if (problem) request.problems.set(name, [problem]);
   const [source, key] = sourceOf(request, input);
   source[key] = toItems(value, [type], text);
-  if (type === 'number' && text !== undefined) keepText(request, input, text);
+  if (type === 'number' && text !== undefined) request.texts.set(input.argument, text);
 }
 
 /** Converts the items of a list that becomes an array in SQL, which does not keep its JSON. */
