@@ -9,7 +9,7 @@ import type { Rows } from '../store/store.ts';
 import { type Success, toSuccess } from './answer.ts';
 import { type CallResult, type CallStore, toCall } from './call.ts';
 import { describeLargeAnswer, localizeErrors } from './messages.ts';
-import { type ApiRequest, httpReader, type Reader, type RequestContext, takeKey } from './request.ts';
+import { type ApiRequest, httpReader, type Reader, type RequestContext, refuse, takeKey } from './request.ts';
 import { validate } from './validate.ts';
 
 /** The store, the limits and the observers of a handler. */
@@ -69,12 +69,12 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     if (learned) context.admission = await learned;
   }
 
-  function toRows(operation: Operation, result: CallResult): Rows {
+  function toRows({ page }: Operation, result: CallResult): Rows {
     if (!('failure' in result)) return result;
-    const { page } = operation;
-    const isTooLong = result.failure.kind === 'answerTooLarge' && page !== undefined;
+    const { failure } = result;
     // The client can request a smaller page.
-    throw new RequestFailed(isTooLong ? toInvalid(page.limit.name, answerLimit) : result.failure);
+    if (failure.kind === 'answerTooLarge' && page) refuse({ [page.limit.name]: [describeLargeAnswer(answerLimit)] });
+    throw new RequestFailed(failure);
   }
 
   /** Decides what the client learns about a failure, and when. */
@@ -107,8 +107,4 @@ function followsKey(failure: Failure): boolean {
 /** Whether the key is none any more: its calls must not be counted against the limits of its successor. */
 function refusesKey(failure: Failure): boolean {
   return failure.kind === 'refusedKey' && !failure.lacksPermission && !failure.isBare;
-}
-
-function toInvalid(name: string, answerLimit: number): Failure {
-  return { kind: 'invalidInput', fields: { [name]: [describeLargeAnswer(answerLimit)] } };
 }

@@ -1,7 +1,7 @@
 // Reads a request: its parts, their declared types, and the problems that no schema can describe. Runs in browsers too, in
 // the client's handlers for msw.
 
-import { type Fault, type Message, RequestFailed } from '../errors.ts';
+import { type Fault, type FieldErrors, type Message, RequestFailed } from '../errors.ts';
 import type { Admission } from '../limits/account.ts';
 import type { Body, Input, Operation } from '../openapi/operations.ts';
 import type { Scalar } from '../openapi/schema.ts';
@@ -121,6 +121,11 @@ function parse<T>(kind: 'malformedUrl' | 'invalidJson', parser: () => T): T {
   }
 }
 
+/** Refuses a request for messages by the name of the parameter or field. */
+export function refuse(fields: FieldErrors): never {
+  throw new RequestFailed({ kind: 'invalidInput', fields });
+}
+
 /** The API key of a request; empty without one. */
 export function readKey(request: Pick<ApiRequest, 'headers'>, { key }: Operation): string {
   decodeHeader(request, key.header);
@@ -233,11 +238,8 @@ function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
 
 /** Takes a body that is parsed, and the text of it or of its fields. Throws RequestFailed with `invalidInput`. */
 export function takeJson(request: ApiRequest, { fields: known }: Body, value: Json, texts: Inspection['texts']): void {
-  if (known && !isJsonObject(value))
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
-  if (known && Object.keys(value as object).length > MAX_INPUTS) {
-    throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.hasTooManyFields] } });
-  }
+  if (known && !isJsonObject(value)) refuse({ body: [messages.isNoObject] });
+  if (known && Object.keys(value as object).length > MAX_INPUTS) refuse({ body: [messages.hasTooManyFields] });
   for (const [name, part] of isJsonObject(value) ? Object.entries(value) : [['body', value] as const]) {
     // A part that is nested too deep has a problem already.
     if (request.problems.has(name)) continue;
@@ -262,7 +264,7 @@ function withoutProblems(value: Json, problems: Problems): Json {
 /** Parses a JSON object. Throws RequestFailed with `invalidJson` or `invalidInput`. */
 export function readObject(bytes: Uint8Array): { readonly fields: JsonObject } & Inspection {
   const { value, ...inspection } = readJson(bytes, true);
-  if (!isJsonObject(value)) throw new RequestFailed({ kind: 'invalidInput', fields: { body: [messages.isNoObject] } });
+  if (!isJsonObject(value)) refuse({ body: [messages.isNoObject] });
   return { fields: value, ...inspection };
 }
 

@@ -9,7 +9,7 @@ import type { Input, Operation } from '../openapi/operations.ts';
 import { unescapePointer } from '../openapi/pointer.ts';
 import type { Json } from '../store/store.ts';
 import { describeError, describeManyErrors, MAX_ERRORS, MAX_INPUTS, MAX_NAMES, messages } from './messages.ts';
-import { type ApiRequest, httpReader, type Incoming, type Problems, readKey, takeKey } from './request.ts';
+import { type ApiRequest, httpReader, type Incoming, type Problems, readKey, refuse, takeKey } from './request.ts';
 
 /** A valid request, its operation and its API key. */
 export type Received = { readonly operation: Operation; readonly request: ApiRequest; readonly key: string };
@@ -67,13 +67,13 @@ export function validate(
   request: ApiRequest,
 ): void {
   const { params, query, headers, requestBody, problems } = request;
-  if (Object.keys(query).length > MAX_INPUTS) fail({ query: [messages.hasTooManyParameters] });
+  if (Object.keys(query).length > MAX_INPUTS) refuse({ query: [messages.hasTooManyParameters] });
   if (page?.after && query[page.after.name] !== undefined && query[page.offset.name] !== undefined) {
     problems.set(page.after.name, [messages.isWithOffset]);
   }
   const parts = { path: params, query, header: headers, cookie: {}, requestBody };
   const errors = (validators.get(id) ?? []).flatMap((isValid) => findErrors(isValid, parts));
-  if (errors.length > 0 || problems.size > 0) fail(toFieldErrors(errors, problems, inputs));
+  if (errors.length > 0 || problems.size > 0) refuse(toFieldErrors(errors, problems, inputs));
 }
 
 function findErrors(
@@ -84,13 +84,9 @@ function findErrors(
     return isValid(parts) ? [] : (isValid.errors ?? []);
   } catch (error) {
     // A regular expression of a format or a pattern repeats for each letter of a text, until the stack ends: only a body has so many.
-    if (error instanceof RangeError && parts.requestBody !== undefined) return fail({ body: [messages.isTooLong] });
+    if (error instanceof RangeError && parts.requestBody !== undefined) refuse({ body: [messages.isTooLong] });
     throw error;
   }
-}
-
-function fail(fields: FieldErrors): never {
-  throw new RequestFailed({ kind: 'invalidInput', fields });
 }
 
 /** Groups the messages by parameter or field, with the document's names. Problems of a field replace its Ajv errors. */

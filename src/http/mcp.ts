@@ -12,7 +12,7 @@ import {
 import type { OpenAPIV3 } from 'openapi-types';
 import type { Outcome } from '../api/handler.ts';
 import { MAX_INPUTS } from '../api/messages.ts';
-import { readObject, readTexts } from '../api/request.ts';
+import { readObject, readTexts, refuse } from '../api/request.ts';
 import { createToolReader, readBodySchema, type ToolCall, toToolArgument } from '../api/tool-reader.ts';
 import type { Config } from '../config.ts';
 import { RequestFailed, toHttpError } from '../errors.ts';
@@ -112,7 +112,7 @@ function readServed(document: CompiledDocument) {
 /** Parses a message. Throws RequestFailed, also for a batch: limits count requests, so each may have one tool call. */
 function readMessage(bytes: Uint8Array): Envelope {
   const { fields, problems, texts } = readObject(bytes);
-  if (problems.size > 0) throw new RequestFailed({ kind: 'invalidInput', fields: Object.fromEntries(problems) });
+  if (problems.size > 0) refuse(Object.fromEntries(problems));
   const given = isJsonObject(fields.params) ? fields.params : {};
   // Before the object is copied, which takes longer than parsing if it has many names.
   if (countValues(fields, given.arguments) > MAX_VALUES) throw new RequestFailed({ kind: 'bodyTooLarge' });
