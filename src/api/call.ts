@@ -13,7 +13,7 @@ import { type ApiRequest, type RequestContext, sourceOf, toPlainIntegers, toPlai
  * argument and the function's own default applies.
  */
 export function toCall(operation: Operation, request: ApiRequest): Call {
-  const { key, inputs, body } = operation;
+  const { key, inputs, body, returns, readOnly } = operation;
   const args: Record<string, Argument> = { [key.argument]: String(request.headers[key.header] ?? '') };
   for (const input of inputs) {
     const [source, name] = sourceOf(request, input);
@@ -31,12 +31,7 @@ export function toCall(operation: Operation, request: ApiRequest): Call {
     const { requestBody: whole = body.schema.default as Json | undefined } = request;
     if (whole !== undefined) args[BODY_ARGUMENT] = toArgument(whole, 'json', request.texts.get('body'));
   }
-  return {
-    function: operation.function,
-    args,
-    returns: operation.returns,
-    readOnly: operation.readOnly,
-  };
+  return { function: operation.function, args, returns, readOnly };
 }
 
 /** Converts a value to an argument. JSON keeps its text and a number its digits, if the text is known. */

@@ -33,7 +33,8 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
 
   async function handle(context: RequestContext, reader: Reader): Promise<Success> {
     const request = reader.read(context);
-    const operation = route(context, reader, request);
+    const operation = reader.route(document.match, request);
+    context.operation = operation;
     const key = takeKey(request, operation);
     context.key = key;
     await admit(context, key);
@@ -42,11 +43,6 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     const result = await call(context, operation, request);
     await learn(context, key, result);
     return toSuccess(operation, request, toRows(operation, result));
-  }
-
-  function route(context: RequestContext, reader: Reader, request: ApiRequest): Operation {
-    context.operation = reader.route(document.match, request);
-    return context.operation;
   }
 
   /** Counts the request against the limits of its key, before its body is read. */

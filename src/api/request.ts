@@ -246,13 +246,10 @@ export function takeJson(request: ApiRequest, { fields: known }: Body, value: Js
     const problem = findProblem(part) ?? (known ? undefined : findProblem(name));
     if (problem !== undefined) request.problems.set(name, [problem]);
   }
+  const isTooDeep = [...request.problems.values()].some((list) => list.includes(messages.isTooDeep));
   // Validators recurse at each level.
-  request.requestBody = isTooDeep(request) ? withoutProblems(value, request.problems) : value;
+  request.requestBody = isTooDeep ? withoutProblems(value, request.problems) : value;
   request.texts = new Map([...texts, ...request.texts]);
-}
-
-function isTooDeep({ problems }: ApiRequest): boolean {
-  return problems.size > 0 && [...problems.values()].some((list) => list.includes(messages.isTooDeep));
 }
 
 /** The fields that have no problem yet. */
@@ -342,11 +339,9 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
       open.push(sign === '{' ? new Set() : undefined);
       // The body itself is one level; MAX_DEPTH applies to a field's value.
       if (open.length === MAX_DEPTH + 2) problems.set(field, [messages.isTooDeep]);
-    } else if (sign === '}' || sign === ']') {
+    } else if (sign === ',' || sign === '}' || sign === ']') {
       if (open.length === 1 && begin > 0) texts.set(field, text.slice(begin, at));
-      open.pop();
-    } else if (sign === ',') {
-      if (open.length === 1 && begin > 0) texts.set(field, text.slice(begin, at));
+      if (sign !== ',') open.pop();
     } else if (sign === ':') {
       const name: string = string.includes('\\') ? JSON.parse(string) : string.slice(1, -1);
       const names = open.at(-1);
