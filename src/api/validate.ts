@@ -132,16 +132,10 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
 function toFieldError(error: ErrorObject): { source: string; path: readonly string[]; message: Message } {
   const [, source = '', ...path]: string[] = error.instancePath.split('/').map(unescapePointer);
   const params = error.params as Readonly<Record<string, string>>;
-  const { missingProperty, additionalProperty, unevaluatedProperty } = params;
+  const unknown = params.additionalProperty ?? params.unevaluatedProperty;
   // `propertyNames` refuses the name of a field, not its value.
-  const refused = error.propertyName ?? params.propertyName;
-  if (refused !== undefined) return { source, path: [...path, refused], message: describeError(error) };
-  if (missingProperty !== undefined) {
-    const message = error.keyword === 'required' ? messages.isRequired : describeError(error);
-    return { source, path: [...path, missingProperty], message };
-  }
-  const unknown = additionalProperty ?? unevaluatedProperty;
-  if (unknown === undefined) return { source, path, message: describeError(error) };
-  const message = source === 'requestBody' ? messages.isNoField : messages.isNoParameter;
-  return { source, path: [...path, unknown], message };
+  const name = error.propertyName ?? params.propertyName ?? params.missingProperty ?? unknown;
+  let message = error.keyword === 'required' ? messages.isRequired : describeError(error);
+  if (unknown !== undefined) message = source === 'requestBody' ? messages.isNoField : messages.isNoParameter;
+  return { source, path: name === undefined ? path : [...path, name], message };
 }
