@@ -44,33 +44,23 @@ const MAX_HEADER_LENGTH = 200;
  * save another tenth. A larger window takes megabytes for each text and saves nothing at these sizes.
  */
 const BROTLI = { [constants.BROTLI_PARAM_QUALITY]: 4, [constants.BROTLI_PARAM_LGWIN]: 18 };
-// Small chunks, because the memory of the last chunk lives until a full collection.
-const SYNC_OPTIONS = { chunkSize: 2_048 };
+// Small chunks, because the memory of the last chunk lives until a full collection. gzip and deflate ignore Brotli's parameters.
+const SYNC_OPTIONS = { chunkSize: 2_048, params: BROTLI };
 
-const syncEncoders = {
-  br: (bytes: InputType) => brotliCompressSync(bytes, { ...SYNC_OPTIONS, params: BROTLI }),
-  gzip: (bytes: InputType) => gzipSync(bytes, SYNC_OPTIONS),
-  deflate: (bytes: InputType) => deflateSync(bytes, SYNC_OPTIONS),
-} as const;
+const syncEncoders = { br: brotliCompressSync, gzip: gzipSync, deflate: deflateSync } as const;
 const asyncEncoders = { br: promisify(brotliCompress), gzip: promisify(gzip), deflate: promisify(deflate) } as const;
 
 /** Holds the text during synchronous encoding: a new buffer for each text would also live until a full collection. */
 const input = Buffer.alloc(MAX_SYNC_BYTES);
 
-/** Chooses the encoding that the client prefers; undefined if that is none. */
-export function chooseEncoding({ headers }: IncomingMessage): Encoding | undefined {
+/** Chooses the encoding that the client prefers for so many bytes; undefined if that is none, or they are too few. */
+export function chooseEncoding({ headers }: IncomingMessage, bytes = MIN_BYTES): Encoding | undefined {
   const { 'accept-encoding': accepted } = headers;
-  if (accepted === undefined || accepted.length > MAX_HEADER_LENGTH) return undefined;
+  // A short answer, such as a refusal, needs no negotiation.
+  if (accepted === undefined || accepted.length > MAX_HEADER_LENGTH || bytes < MIN_BYTES) return undefined;
   const negotiator = new Negotiator({ headers }) as unknown as PreferenceNegotiator;
   const chosen = negotiator.encoding([...ENCODINGS, 'identity'], { preferred: ENCODINGS });
   return ENCODINGS.find((encoding) => encoding === chosen);
-}
-
-/** Chooses the encoding for a text; undefined also if the text is too short. */
-export function chooseEncodingOf(text: string, req: IncomingMessage): Encoding | undefined {
-  // Check the length first: a short answer, such as a refusal, needs no negotiation.
-  if (req.headers['accept-encoding'] === undefined || Buffer.byteLength(text) < MIN_BYTES) return undefined;
-  return chooseEncoding(req);
 }
 
 /** The number of texts that libuv's threads encode now. Module-level, because the process shares its threads. */
@@ -81,7 +71,9 @@ let asyncEncodings = 0;
  * more texts would slow each other down and stay in memory longer.
  */
 export function encodeText(text: string, encoding: Encoding): Buffer | Promise<Buffer> | undefined {
-  if (Buffer.byteLength(text) <= MAX_SYNC_BYTES) return syncEncoders[encoding](input.subarray(0, input.write(text)));
+  if (Buffer.byteLength(text) <= MAX_SYNC_BYTES) {
+    return syncEncoders[encoding](input.subarray(0, input.write(text)), SYNC_OPTIONS);
+  }
   if (asyncEncodings >= MAX_ASYNC) return undefined;
   asyncEncodings += 1;
   return encode(text, encoding, BROTLI).finally(() => {
@@ -91,5 +83,5 @@ export function encodeText(text: string, encoding: Encoding): Buffer | Promise<B
 
 /** Encodes bytes on a libuv thread; `params` are Brotli's. */
 export function encode(bytes: InputType, encoding: Encoding, params: BrotliOptions['params'] = {}): Promise<Buffer> {
-  return encoding === 'br' ? asyncEncoders.br(bytes, { params }) : asyncEncoders[encoding](bytes);
+  return asyncEncoders[encoding](bytes, { params });
 }

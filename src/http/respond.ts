@@ -5,7 +5,7 @@ import { type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Outcome } from '../api/handler.ts';
 import { type Failure, toHttpError } from '../errors.ts';
 import { SECURITY_HEADERS } from '../openapi/headers.ts';
-import { chooseEncodingOf, encodeText } from './compression.ts';
+import { chooseEncoding, encodeText } from './compression.ts';
 import { contextOf } from './context.ts';
 
 export type Headers = Readonly<Record<string, string>>;
@@ -88,7 +88,7 @@ function write(res: ServerResponse, { status, headers, body }: Answer): void {
   }
   // Bytes are sent as they are.
   const text = typeof body === 'string' ? body : '';
-  const encoding = chooseEncodingOf(text, res.req);
+  const encoding = chooseEncoding(res.req, Buffer.byteLength(text));
   if (!encoding) {
     send(res, status, headers, body);
     return;
