@@ -125,7 +125,7 @@ class HttpContext implements RequestContext, EndedRequest {
     };
     // The request of a client that is gone may not end.
     this.#res.once('close', release);
-    return readBody(this.#res.req, this.#res, bodyLimit, admit).finally(release);
+    return readBody(this.#res, bodyLimit, admit).finally(release);
   }
 
   /** Counts an answer until the client has read it. Returns a fault if too many answers are unread. */
@@ -243,12 +243,8 @@ const UNCOUNTED_BYTES = 4_000;
  * Reads the body of a request. Fails with `bodyTooLarge` as soon as it is known to have more than `limit` bytes or too
  * many chunks, with `invalidJson` if the client does not send all of it, and with the fault that `admit` returns for its size so far.
  */
-function readBody(
-  req: IncomingMessage,
-  res: ServerResponse,
-  limit: number,
-  admit: (size: number) => Fault | undefined,
-): Promise<Uint8Array> {
+function readBody(res: ServerResponse, limit: number, admit: (size: number) => Fault | undefined): Promise<Uint8Array> {
+  const { req } = res;
   return new Promise((resolve, reject) => {
     const fail = (failure: Failure) => {
       // The rest is read and dropped: a client that is busy sending would never see the answer.

@@ -140,7 +140,7 @@ export function createReadiness(options: ReadinessOptions): Readiness {
     const state = await readStore();
     const contract = (state === OK ? await readContract() : undefined) ?? UNKNOWN;
     const holds = contract === OK || contract === ADDED || (contract === DRIFTED && !isDriftFatal);
-    const status = state === OK && holds ? 'ready' : 'not ready';
+    const status = holds ? 'ready' : 'not ready';
     const servers = store.connections?.().servers?.map(({ calls, ...server }) => server) ?? [];
     last = { status, checks: { store: state, contract }, ...(servers.length > 0 ? { servers } : {}) };
     return last;
@@ -183,13 +183,10 @@ function cached<T>(ms: number, read: () => Promise<T>): () => Promise<T> {
   const forget = () => {
     last = undefined;
   };
-  const readOnce = () => {
-    const reading = read();
-    reading.then((value) => (value === undefined ? forget() : setTimeout(forget, ms).unref()), forget);
-    return reading;
-  };
   return () => {
-    last ??= readOnce();
+    if (last) return last;
+    last = read();
+    last.then((value) => (value === undefined ? forget() : setTimeout(forget, ms).unref()), forget);
     return last;
   };
 }
