@@ -183,7 +183,8 @@ type Row = { readonly id?: unknown };
 type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 
 function createSender(options: ClientOptions): Sender {
-  const { baseUrl, retry = 2, fetch = currentFetch, separators = own } = options;
+  // A test may replace the global fetch after the client was created.
+  const { baseUrl, retry = 2, fetch = (request) => globalThis.fetch(request), separators = own } = options;
   // It may be the text of a variable of the environment.
   const timeout = Number(options.timeout ?? 30_000);
   if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
@@ -255,16 +256,10 @@ async function withTimeout<T>(
   }
 }
 
-function sleep(ms: number, signal: AbortSignal | undefined): Promise<void> {
-  return new Promise((resolve) => {
-    const stop = () => {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', stop);
-      resolve();
-    };
-    const timer = setTimeout(stop, ms);
-    signal?.addEventListener('abort', stop);
-    if (signal?.aborted) stop();
+/** Waits for a time, or until the caller's signal is aborted. */
+function sleep(ms: number, own: AbortSignal | undefined): Promise<void> {
+  return withTimeout(ms, own, async (signal) => {
+    if (!signal.aborted) await new Promise((resolve) => signal.addEventListener('abort', resolve));
   });
 }
 
@@ -303,9 +298,8 @@ function toHeader(values: Values = {}): Record<string, string> {
 
 /** The values that are sent, each as the texts of its items. */
 function readValues(values: Values): [name: string, items: string[]][] {
-  const all = Object.entries(values).filter(([, value]) => value !== undefined && value !== null);
-  return all
-    .map(([name, value]): [string, string[]] => [name, [value].flat().map(String)])
+  return Object.entries(values)
+    .map(([name, value]): [string, string[]] => [name, [value ?? []].flat().map(String)])
     .filter(([, items]) => items.length > 0);
 }
 
@@ -330,11 +324,6 @@ function toWait(result: Result<unknown>, count: number): number | undefined {
   return FIRST_WAIT_MS * 2 ** count * (1 + Math.random());
 }
 
-/** A test may replace the global fetch after the client was created. */
-function currentFetch(request: Request): Promise<Response> {
-  return fetch(request);
-}
-
 /** Replaces the error of Headers, whose message contains the key. */
 function createHeaders({ apiKey, keyHeader = ownHeader, language }: ClientOptions): Headers {
   // A variable of the environment that is not set would be sent as this word.
@@ -348,14 +337,19 @@ function createHeaders({ apiKey, keyHeader = ownHeader, language }: ClientOption
   }
 }
 
-function readData({ status, headers }: Response, text: unknown): Result<unknown> {
+function readData(response: Response, text: unknown): Result<unknown> {
   // An answer without content has no type of it either.
-  if (!text && !headers.has('Content-Type')) return { ok: true, data: undefined };
+  if (!text && !response.headers.has('Content-Type')) return { ok: true, data: undefined };
   try {
     return { ok: true, data: JSON.parse(String(text)) };
   } catch {
-    return { ...readFailed(headers), kind: 'unexpectedAnswer', status, message: 'The body is not JSON' };
+    return toUnexpected(response, 'The body is not JSON');
   }
+}
+
+/** The failure of a success whose body is not from the API. */
+function toUnexpected({ status, headers }: Response, message: string): Failure {
+  return { ...readFailed(headers), kind: 'unexpectedAnswer', status, message };
 }
 
 function toFailure({ type, status, headers }: Response, body: unknown): Failure {
@@ -425,14 +419,7 @@ async function readPage(send: Sender, path: string, init: AnyListInit, place: Va
   const answer = await send('GET', path, { ...init, query: { ...init.query, limit: toPageSize(init), ...place } });
   const { result, response } = answer;
   if (!response || !result.ok || Array.isArray(result.data)) return answer as Answer<Row[]>;
-  const { headers, status } = response;
-  const failed = {
-    ...readFailed(headers),
-    kind: 'unexpectedAnswer',
-    status,
-    message: 'The body is not a list',
-  } as const;
-  return { ...answer, result: failed };
+  return { ...answer, result: toUnexpected(response, 'The body is not a list') };
 }
 
 /** Where the next page begins, by the query of a header `Link` (RFC 8288). The rest of the query is the caller's. */
@@ -461,8 +448,9 @@ async function* followPages(send: Sender, path: string, init: AnyListInit = {}):
       place = { after: page.at(-1)?.id };
     }
     if (signal?.aborted) return;
-    if (!result.ok && !(isSent && toWait(result, 0) !== undefined)) throw new ClientError(result);
-    const wait = Math.max(intervalMs, (result.ok ? undefined : toWait(result, 0)) ?? 0);
+    const retryMs = toWait(result, 0);
+    if (!result.ok && !(isSent && retryMs !== undefined)) throw new ClientError(result);
+    const wait = Math.max(intervalMs, retryMs ?? 0);
     if (page.length < toPageSize(init)) await sleep(Math.min(wait, MAX_TIMEOUT_MS), signal);
   }
 }
