@@ -1,17 +1,20 @@
 // Reads a request: its parts, their declared types, and the problems that no schema can describe. Runs in browsers too, in
 // the client's handlers for msw.
 
-import { type Fault, type FieldErrors, type Message, RequestFailed } from '../errors.ts';
+import { type FieldErrors, type Message, RequestFailed } from '../errors.ts';
 import type { Admission } from '../limits/account.ts';
 import type { Body, Input, Operation } from '../openapi/operations.ts';
 import type { Scalar } from '../openapi/schema.ts';
 import { type Match, normalizePath } from '../openapi/url.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
-import type { RequestRecord, Span } from '../telemetry/record.ts';
+import type { EndedRequest, RequestRecord } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';
 
+/** What the stages learn of a request. */
+type Learned = { [Name in 'key' | 'storeMs' | 'fault' | 'span']: EndedRequest[Name] };
+
 /** A request without its socket, and the results of its stages. The log, metrics, traces and usage read it at the end. */
-export interface RequestContext extends RequestRecord {
+export interface RequestContext extends RequestRecord, Learned {
   /** The client's network: the address range that a single client controls. */
   readonly network: string;
   /** Aborted with ClientGone when the client disconnects, and with DeadlineError after the deadline. */
@@ -19,14 +22,8 @@ export interface RequestContext extends RequestRecord {
   /** Reads the body; rejects with RequestFailed. */
   readBody(): Promise<Uint8Array>;
   operation: Operation | undefined;
-  /** The API key, which must not be logged or stored. */
-  key: string | undefined;
   /** The decision of the key's limits. */
   admission: Admission | undefined;
-  /** The duration of the store call, queue included, in milliseconds. */
-  storeMs: number | undefined;
-  fault: Fault | undefined;
-  span: Span | undefined;
   /** Whether the answer was sent. */
   readonly hasEnded: boolean;
 }
