@@ -19,7 +19,7 @@ import { RequestFailed, toHttpError } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import { DocumentError } from '../openapi/document.ts';
 import { type Operation, readAnswerSchema } from '../openapi/operations.ts';
-import { allowsOnlyObjects, isHidden, isNullable, type Schema } from '../openapi/schema.ts';
+import { allowsOnlyObjects, isHidden, isNullable, pick, type Schema } from '../openapi/schema.ts';
 import { mapChildren } from '../openapi/structure.ts';
 import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { Endpoints, RunOperation } from './app.ts';
@@ -77,7 +77,7 @@ export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOp
           throw new ProtocolError(ProtocolErrorCode.InvalidParams, 'arguments must be an object');
         takeBearer(req, operation);
         const outcome = await run(res, createToolReader({ operation, args, texts }));
-        structured = 'json' in outcome ? toStructured(operation, outcome.json) : structured;
+        if ('json' in outcome) structured = toStructured(operation, outcome.json);
         return toResult(operation, outcome, res);
       });
       const transport = new WebStandardStreamableHTTPServerTransport({ enableJsonResponse: true });
@@ -179,14 +179,10 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
     const input = inputs.find(({ name, in: place }) => name === parameter.name && place === parameter.in);
     return { ...parameter, name: input ? toToolArgument(input) : parameter.name };
   });
-  const { properties = {}, required = [] } = readBodySchema(body);
-  const fields = Object.entries(properties).filter(([, schema]) => !isHidden(schema));
-  const schemas = [
-    ...parameters.map(
-      ({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }] as const,
-    ),
-    ...fields,
-  ];
+  const { properties, required = [] } = readBodySchema(body);
+  const schemas = parameters.map(
+    ({ name, schema, description }) => [name, { ...schema, ...(description && { description }) }] as const,
+  );
   const requiredParameters = parameters.filter(({ required }) => required).map(({ name }) => name);
   return {
     name: toToolName(operation),
@@ -195,7 +191,7 @@ function toTool(operation: Operation, all: readonly Operation[]): Tool {
     inputSchema: toJsonSchema(
       {
         type: 'object',
-        properties: Object.fromEntries(schemas),
+        properties: { ...Object.fromEntries(schemas), ...properties },
         required: [...requiredParameters, ...required],
         additionalProperties: false,
       },
@@ -243,18 +239,17 @@ function isObject(schema: Schema = {}): boolean {
  */
 function toJsonSchema(root: Schema, all: readonly Operation[]): Tool['inputSchema'] {
   const shown = new Map<unknown, Schema>();
-  const uses = new Map<unknown, number>();
+  /** How often each is used. The loop goes on with those that it adds. */
+  const uses = new Map<unknown, number>([[root, 1]]);
   const containers = new Set<unknown>();
-  const open: unknown[] = [root];
   let found = 0;
-  for (const schema of open) {
+  for (const schema of uses.keys()) {
     if (found > MAX_SCHEMAS) break;
     const own = showSchema(schema as Schema);
     shown.set(schema, own);
     mapChildren('schema', own, (_kind, part) => {
       found += 1;
       containers.add(schema);
-      if (!uses.has(part)) open.push(part);
       uses.set(part, (uses.get(part) ?? 0) + 1);
     });
   }
@@ -269,10 +264,8 @@ function toJsonSchema(root: Schema, all: readonly Operation[]): Tool['inputSchem
     // Where any value is allowed, none is left that is not.
     const cut = CONDITIONS.some((name) => name in own && !shown.has(own[name])) ? CONDITIONS : [];
     // Some models refuse keywords that JSON Schema does not have.
-    const kept = Object.entries(converted).filter(
-      ([name]) => !cut.includes(name) && !/^(x-.*|discriminator|xml|externalDocs)$/.test(name),
-    );
-    const { type, description, ...rest } = Object.fromEntries(kept);
+    const isKept = (name: string) => !cut.includes(name) && !/^(x-.*|discriminator|xml|externalDocs)$/.test(name);
+    const { type, description, ...rest } = pick(converted, isKept);
     return {
       ...rest,
       ...(type === undefined ? {} : { type: nullable === true ? [type, 'null'].flat() : type }),
