@@ -176,10 +176,7 @@ export function createServer(
 
 /** Checks the ports before a store is created. Throws OperatorError if the gateway cannot listen on one. */
 export async function checkPorts({ port, metricsPort, host }: Config): Promise<void> {
-  for (const [variable, number] of [
-    ['PORT', port],
-    ['METRICS_PORT', metricsPort],
-  ] as const) {
+  for (const [variable, number] of Object.entries({ PORT: port, METRICS_PORT: metricsPort })) {
     if (number === undefined) continue;
     const probe = createNetServer();
     await listen(probe, variable, number, host);

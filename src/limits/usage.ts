@@ -164,8 +164,7 @@ export function openUsage(options: UsageOptions): Usage {
     return account.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
-  const isFull = (batch: Omit<Batch, 'sequence'>) =>
-    batch.accounts.length === maxKeys || batch.rows.length >= MAX_BATCH;
+  const isFull = (batch: Batch) => batch.accounts.length === maxKeys || batch.rows.length >= MAX_BATCH;
 
   function takeBatch(): Batch | undefined {
     if (pending.size === 0) return undefined;
