@@ -41,7 +41,7 @@ function toArgument(value: Json, form: Form, text?: string): Argument {
   // Postgres reads bytes as hexadecimal digits.
   if (form === 'bytes') return `\\x${Buffer.from(String(value), 'base64').toString('hex')}`;
   if (typeof value === 'number' && text !== undefined) return toExact(value, text);
-  if (form === 'array' && text !== undefined && isListOfNumbers(value)) return readNumbers(value, text);
+  if (form === 'array' && text !== undefined && Array.isArray(value)) return readNumbers(value, text);
   return value as Argument;
 }
 
@@ -51,14 +51,10 @@ function toExact(value: number, text: string): number | string {
   return plain === String(value) ? value : plain;
 }
 
-function isListOfNumbers(value: Json): value is readonly (number | null)[] {
-  return Array.isArray(value) && value.every((item) => typeof item === 'number' || item === null);
-}
-
-/** Reads the numbers of a JSON array that contains only numbers and null; a model may have written them as strings. */
-function readNumbers(values: readonly (number | null)[], text: string): readonly Json[] {
+/** Reads the numbers of a JSON array, in which all items are numbers or none is; a model may have written them as strings. */
+function readNumbers(values: readonly Json[], text: string): readonly Json[] {
   const items = text.match(/[^\s,"[\]]+/g) ?? [];
-  return values.map((value, index) => (value === null ? null : toExact(value, items[index] ?? String(value))));
+  return values.map((item, index) => (typeof item === 'number' ? toExact(item, items[index] ?? `${item}`) : item));
 }
 
 type CallerOptions = Pick<Config, 'deadlineMs'> & {
