@@ -142,13 +142,9 @@ class HttpContext implements RequestContext, EndedRequest {
     this.durationMs = performance.now() - this.startedAt;
     this.responseBytes = responseBytes;
     this.status = this.#res.writableFinished ? (this.toolStatus ?? this.#res.statusCode) : CLIENT_GONE;
-    this.span?.end(this.#toAttributes(), this.fault);
-  }
-
-  #toAttributes(): Readonly<Record<string, string | number>> {
     // The route of a tool call is the path of MCP.
     const route = this.ownPath ?? this.operation?.route;
-    return { 'http.response.status_code': this.status, ...(route && { 'http.route': route }) };
+    this.span?.end({ 'http.response.status_code': this.status, ...(route && { 'http.route': route }) }, this.fault);
   }
 }
 

@@ -233,12 +233,8 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
   const { demo, other } = TEXTS[language];
   const shown =
     language === 'en' ? structuredClone(source) : translateTexts(source, (paragraph) => texts.get(paragraph));
-  const paragraphs = [
-    ...(texts.size > 0 ? [other] : []),
-    ...(demoKey === undefined ? [] : [demo(demoKey)]),
-    ...(shown.info.description ? [shown.info.description] : []),
-  ];
-  shown.info.description = paragraphs.join('\n\n');
+  const paragraphs = [texts.size > 0 && other, demoKey !== undefined && demo(demoKey), shown.info.description];
+  shown.info.description = paragraphs.filter(Boolean).join('\n\n');
   // The gateway ignores the hosts of the document, such as that of its clients, where the page may send nothing.
   shown.servers = [{ url: readApiRoot(source) || '/' }];
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };

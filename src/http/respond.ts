@@ -200,19 +200,17 @@ export function createUnread(limit: number): Unread {
     return fits;
   }
 
-  const give = (key: string, bytes: number) => add(key, -bytes);
-
   return {
     get bytes() {
       return total;
     },
     take,
-    give,
+    give: (key, bytes) => add(key, -bytes),
     admit: (res, key, bytes) => {
       // The client is gone: nothing will be written, and `close` will not fire again.
       if (res.closed) return true;
       if (!take(key, bytes)) return false;
-      res.once('close', () => give(key, bytes));
+      res.once('close', () => add(key, -bytes));
       return true;
     },
   };

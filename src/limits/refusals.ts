@@ -71,10 +71,8 @@ export function createGuard(perMinute: number): Guard {
     holdBack: async (failure, client) => {
       // A client that ignores Retry-After would cost others processor time. If too many refusals are delayed already, it is not.
       if (failure.kind === 'tooManyRequests') await slowed.holdBack(client.key ?? '', client.controller.signal);
-      if (!isWrongKey(failure)) return failure;
-      return (await refusals.holdBack(client.network, client.controller.signal))
-        ? failure
-        : { kind: 'tooManyRefusals' };
+      const isSent = !isWrongKey(failure) || (await refusals.holdBack(client.network, client.controller.signal));
+      return isSent ? failure : { kind: 'tooManyRefusals' };
     },
   };
 }
