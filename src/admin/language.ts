@@ -31,12 +31,12 @@ export function inLanguage<T>(language: Language, work: () => T): T {
 /** Translates a template. */
 export function t(parts: TemplateStringsArray, ...values: readonly unknown[]): string {
   const english = toKey(parts);
-  return fill((isPortuguese() && readPortuguese().own.get(english)) || english, values);
+  return fill((language() === 'pt-BR' && readPortuguese().own.get(english)) || english, values);
 }
 
 /** Translates a whole text: the administration's own, another component's, or a message of the API. */
 export function translate(text: Message): string {
-  if (!isPortuguese()) return toEnglish(text);
+  if (language() === 'en') return toEnglish(text);
   if (typeof text !== 'string') return text['pt-BR'];
   return readPortuguese().own.get(text) ?? translateForeign(text);
 }
@@ -56,13 +56,8 @@ export function language(): Language {
   return current.getStore() ?? 'en';
 }
 
-function isPortuguese(): boolean {
-  return language() === 'pt-BR';
-}
-
 /** The Portuguese by English text: of the administration's own texts, and of those of other components. */
 type Portuguese = Readonly<Record<'own' | 'others', ReadonlyMap<string, string>>>;
-type Pair = { readonly en: string; readonly 'pt-BR': string };
 
 let portuguese: Portuguese | undefined;
 
@@ -70,9 +65,7 @@ let portuguese: Portuguese | undefined;
 export function readPortuguese(): Portuguese {
   if (portuguese) return portuguese;
   const file = readFileSync(join(import.meta.dirname, 'portuguese.yaml'), 'utf8');
-  const toMap = (pairs: readonly Pair[]) => new Map(pairs.map((pair) => [pair.en, pair['pt-BR']]));
-  const { own, others } = parse(file) as Readonly<Record<keyof Portuguese, readonly Pair[]>>;
-  portuguese = { own: toMap(own), others: toMap(others) };
+  portuguese = Object.fromEntries(parse(file, { mapAsMap: true })) as Portuguese;
   return portuguese;
 }
 
