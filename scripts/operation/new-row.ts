@@ -73,24 +73,23 @@ async function* changeOne(
 }
 
 /** Inserts a row as a new one, and rolls it back. Gives Postgres's refusal, and the unique or exclusion constraint that it violates. */
-async function tryInsert(
-  db: pg.Client,
-  { table, written }: Subject,
-  row: Row,
-): Promise<{ refusal?: PgError; taken?: string | undefined }> {
+async function tryInsert(db: pg.Client, { table, written }: Subject, row: Row) {
   const columns = ['tenant_id', ...written.map(({ identifier }) => identifier)].join(', ');
+  const sql = `insert into private.${table.name} (${columns})
+               select ${columns} from jsonb_populate_record(null::private.${table.name}, $1)`;
+  const refusal = await attempt(db, sql, [JSON.stringify(row)]);
+  return { refusal, taken: /^23(505|P01)$/.test(refusal?.code ?? '') ? refusal?.constraint : undefined };
+}
+
+/** Runs a statement with the checks that wait for its commit, and rolls it back. Gives Postgres's refusal. */
+export async function attempt(db: pg.Client, sql: string, values: unknown[]): Promise<PgError | undefined> {
   await db.query('savepoint attempt');
   try {
-    await db.query(
-      `insert into private.${table.name} (${columns})
-       select ${columns} from jsonb_populate_record(null::private.${table.name}, $1)`,
-      [JSON.stringify(row)],
-    );
+    await db.query(sql, values);
     await db.query(CHECK_DEFERRED);
-    return {};
+    return undefined;
   } catch (error) {
-    const refusal = error as PgError;
-    return { refusal, taken: /^23(505|P01)$/.test(refusal.code ?? '') ? refusal.constraint : undefined };
+    return error as PgError;
   } finally {
     await db.query('rollback to savepoint attempt');
   }

@@ -15,11 +15,10 @@ import type { Operation } from '../../src/openapi/operations.ts';
 import { DESCRIPTION } from '../../src/store/catalog.ts';
 import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
-import type { PgError } from '../../src/store/sqlstate.ts';
-import { CHECK_DEFERRED, tryCall } from '../../src/store/statement.ts';
+import { tryCall } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
-import { findTaken, makeNew, type Row } from './new-row.ts';
+import { attempt, findTaken, makeNew, type Row } from './new-row.ts';
 import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { type Column, RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, readTarget, type Sample, type Samples, type Source, toSource } from './yaml.ts';
@@ -204,16 +203,8 @@ async function readRows(db: pg.Client, { table, order }: Subject, key: string): 
 
 /** Whether a foreign key prevents the deletion of a row, which is tried. */
 async function isKept(db: pg.Client, { table }: Subject, { id }: Row): Promise<boolean> {
-  await db.query('savepoint deletion');
-  try {
-    await db.query(`delete from private.${table.name} where id = $1`, [id]);
-    await db.query(CHECK_DEFERRED);
-    return false;
-  } catch (error) {
-    return /^23(503|001)$/.test((error as PgError).code ?? '');
-  } finally {
-    await db.query('rollback to savepoint deletion');
-  }
+  const refusal = await attempt(db, `delete from private.${table.name} where id = $1`, [id]);
+  return /^23(503|001)$/.test(refusal?.code ?? '');
 }
 
 /** Takes one value from another row, of a column without a unique or check constraint. */
