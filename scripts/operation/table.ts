@@ -61,7 +61,7 @@ export type Table = {
   /** The unique constraints, with their columns without tenant_id. */
   readonly uniques: readonly Key[];
   /** The foreign keys that prevent the deletion of a record. */
-  readonly incoming: readonly Key[];
+  readonly incoming: readonly ForeignKey[];
   /** The check constraints that a schema cannot express, and what else Postgres computes from columns. */
   readonly otherChecks: readonly OtherCheck[];
 };
@@ -75,17 +75,17 @@ type OtherCheck = {
   readonly mayFail: boolean;
 };
 
-/** A constraint with its columns and its table. */
-export type Key = {
+/** A constraint with its columns. */
+type Key = {
   readonly name: string;
   readonly columns: readonly string[];
-  readonly table: string;
   /** Whether the values may not overlap, or the like, instead of being the same. */
   readonly isExclusion?: boolean;
 };
 
 /** A foreign key from the table, or from another one to it. */
 type ForeignKey = Key & {
+  readonly table: string;
   /** The table that it refers to. */
   readonly target: string;
   readonly targets: readonly string[];
@@ -163,7 +163,7 @@ select json_build_object(
       from pg_index i where i.indrelid = t.oid and i.indexprs is not null),
   'uniques', (
     select coalesce(json_agg(json_build_object(
-             'name', c.relname, 'table', t.oid::regclass, 'isExclusion', i.indisexclusion,
+             'name', c.relname, 'isExclusion', i.indisexclusion,
              'columns', ${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1] || e.sources', 't.oid')}
            ) order by c.relname), '[]')
       from pg_index i join pg_class c on c.oid = i.indexrelid

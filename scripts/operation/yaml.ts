@@ -188,7 +188,7 @@ function write(value: object): string {
 }
 
 function describeOperation(subject: Subject, kind: Kind, samples: readonly Sample[]): Draft {
-  const { names, tag, noun, schemas, sentences, hasGet, table } = subject;
+  const { names, tag, noun, schemas, sentences, hasGet } = subject;
   const one = noun.one.replace(/^an? /, '');
   const texts: Record<Kind, readonly [status: number, summary: string, success: string]> = {
     list: [200, `List ${noun.many}`, `A page of ${noun.many}`],
@@ -204,10 +204,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
       ? `Returns ${sentences[kind].charAt(0).toLowerCase()}${sentences[kind].slice(1)}`
       : sentences[kind];
   const more = kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : '';
-  const [successes, conflicts] = [
-    samples.filter((each) => each.status < 300),
-    samples.filter((each) => each.status === 409),
-  ];
+  const successes = samples.filter((each) => each.status < 300);
   const sent = { create: schemas.created, update: schemas.changed }[kind as string];
   const bodies = Object.fromEntries(successes.map(({ name, body }) => [name, { value: body }]));
   const record = referTo('schemas', schemas.record);
@@ -227,25 +224,23 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
         ...(isDeletion ? {} : toContent(schema, showAnswers(subject, successes))),
       },
       404: isList || kind === 'create' ? undefined : toNotFound(['id']),
-      409:
-        conflicts.length === 0
-          ? undefined
-          : {
-              'x-conflicts': Object.fromEntries(
-                (isDeletion ? table.incoming : table.uniques).map((key) => [
-                  key.name,
-                  isDeletion
-                    ? `there are ${key.table.replace(/^private\./, '')} of this record`
-                    : `another record ${key.isExclusion ? 'conflicts with' : 'has'} this ${key.columns.join(' and ')}`,
-                ]),
-              ),
-              ...toRefusal(
-                isDeletion ? 'Other records refer to it' : 'Another record has what has to be unique',
-                showAnswers(subject, conflicts),
-              ),
-            },
+      409: describeConflicts(subject, isDeletion, samples),
     },
   };
+}
+
+/** The refusal of what other records conflict with; undefined without an example. */
+function describeConflicts(subject: Subject, isDeletion: boolean, samples: readonly Sample[]): Node | undefined {
+  const examples = samples.filter(({ status }) => status === 409);
+  if (examples.length === 0) return undefined;
+  const { incoming, uniques } = subject.table;
+  const texts = isDeletion
+    ? incoming.map(({ name, table }) => [name, `there are ${table.replace(/^private\./, '')} of this record`])
+    : uniques.map(({ name, columns, isExclusion }) => {
+        return [name, `another record ${isExclusion ? 'conflicts with' : 'has'} this ${columns.join(' and ')}`];
+      });
+  const description = isDeletion ? 'Other records refer to it' : 'Another record has what has to be unique';
+  return { 'x-conflicts': Object.fromEntries(texts), ...toRefusal(description, showAnswers(subject, examples)) };
 }
 
 /** A refusal that an operation declares by itself. */
