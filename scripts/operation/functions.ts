@@ -1,11 +1,41 @@
 // Writes the SQL of the functions, in the style of supabase/migrations.
 
-import type { Subject } from './subject.ts';
+import type { Kind, Subject } from './subject.ts';
 import type { Column, Table } from './table.ts';
 
+type Definition = {
+  readonly parameters: readonly string[];
+  readonly result: readonly Column[];
+  readonly clauses: readonly string[];
+  readonly variables?: readonly string[];
+  readonly body: string;
+};
+
 /** Writes the function of one operation. */
-export function writeFunction(subject: Subject, kind: Subject['kinds'][number]): string {
-  return { list, get, create, update, delete: remove }[kind](subject);
+export function writeFunction(subject: Subject, kind: Kind): string {
+  const { table, names, sentences, written, keyArgument } = subject;
+  const define = { list, get, create, update, delete: remove }[kind];
+  const { parameters, result, clauses, variables = [], body } = define(subject);
+  const { function: name } = names[kind];
+  const writes = kind === 'create' || kind === 'update';
+  const all = [`${keyArgument} text`, ...parameters];
+  const inLine = all.join(', ');
+  const types = all.map((parameter) => parameter.replace(/^\S+ /, '').replace(/ default .*$/, ''));
+  return `-- Callable with a key that has the permission: the key proves the tenant.
+create function public.${name}(${inLine.length < 80 ? inLine : `\n  ${all.join(',\n  ')}\n`})
+returns table (${declared(result)})
+language plpgsql
+${clauses.join('\n')}
+as $$
+declare
+  v_tenant constant uuid := private.verify_key(${keyArgument}, '${name}');
+${[...variables, ...(writes && table.otherChecks.length > 0 ? ['v_constraint text;'] : [])].map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
+${writes ? refuseViolations(table, written) : ''}end;
+$$;
+comment on function public.${name}(${types.join(', ')}) is
+  ${quote(sentences[kind])};
+select private.publish('public.${name}');
+`;
 }
 
 /** Grants the privileges of the functions, of which some may be granted already. */
@@ -29,14 +59,13 @@ function grant(privileges: readonly string[], table: string): string {
   return inLine.length <= 120 ? inLine : inLine.replaceAll('), ', '),\n  ').replace(' on private', '\n  on private');
 }
 
-function list(subject: Subject): string {
-  const { table, columns, order, filters } = subject;
+function list({ table, columns, order, filters }: Subject): Definition {
   const place = order === 'id' ? undefined : columns.concat(table.columns).find(({ name }) => name === order);
   // Postgres does not compare a domain over an enumerated type.
   const toBase = ({ name, base, type }: Column) => `t.${name}${base.includes('.') && base !== type ? `::${base}` : ''}`;
   const conditions = filters.map((one) => `\n       and (p_${one.name} is null or ${toBase(one)} = p_${one.name})`);
   const record = `from private.${table.name} t where t.tenant_id = v_tenant and t.id = p_after;`;
-  return define(subject, 'list', {
+  return {
     parameters: [
       'p_limit integer default 100',
       'p_offset integer default 0',
@@ -60,12 +89,11 @@ function list(subject: Subject): string {
      order by ${place ? `t.${order}, ` : ''}t.id
      limit p_limit
     offset p_offset;`,
-  });
+  };
 }
 
-function get(subject: Subject): string {
-  const { table, columns } = subject;
-  return define(subject, 'get', {
+function get({ table, columns }: Subject): Definition {
+  return {
     parameters: ['p_id uuid'],
     result: columns,
     clauses: ['stable', 'rows 1', ...SECURITY],
@@ -75,18 +103,17 @@ function get(subject: Subject): string {
       from private.${table.name} t
      where t.tenant_id = v_tenant
        and t.id = p_id;`,
-  });
+  };
 }
 
-function create(subject: Subject): string {
-  const { table, columns, written, names } = subject;
+function create({ table, columns, written, names }: Subject): Definition {
   const values = written.map(({ name, default: fallback, isNullable }) => {
     if (fallback === null) return `b.${name}`;
     return isNullable
       ? `case when p_body ? '${name}' then b.${name} else ${fallback} end`
       : `coalesce(b.${name}, ${fallback})`;
   });
-  return define(subject, 'create', {
+  return {
     parameters: ['p_body jsonb', 'p_idempotency_key text default null'],
     result: columns,
     clauses: ['volatile', 'rows 1', ...SECURITY],
@@ -108,12 +135,11 @@ ${requireRecords(written)}
   returning ${selected(columns)} into v_record;
   perform private.keep_response(v_tenant, p_idempotency_key, to_jsonb(v_record));
   return query select ${selected(columns, 'v_record')};`,
-  });
+  };
 }
 
-function update(subject: Subject): string {
-  const { table, columns, written } = subject;
-  return define(subject, 'update', {
+function update({ table, columns, written }: Subject): Definition {
+  return {
     parameters: ['p_id uuid', 'p_body jsonb'],
     result: columns,
     clauses: ['volatile', 'rows 1', ...SECURITY],
@@ -126,59 +152,24 @@ function update(subject: Subject): string {
      where t.tenant_id = v_tenant
        and t.id = p_id
     returning ${selected(columns)};`,
-  });
+  };
 }
 
-function remove(subject: Subject): string {
-  return define(subject, 'delete', {
+function remove({ table, columns }: Subject): Definition {
+  return {
     parameters: ['p_id uuid'],
-    result: subject.columns.filter(({ name }) => name === 'id'),
+    result: columns.filter(({ name }) => name === 'id'),
     clauses: ['volatile', 'rows 1', ...SECURITY],
     body: `
   return query
-    delete from private.${subject.table.name} t
+    delete from private.${table.name} t
      where t.tenant_id = v_tenant
        and t.id = p_id
     returning t.id;`,
-  });
+  };
 }
 
 const SECURITY = ['security definer', 'set search_path = pg_catalog, pg_temp'];
-
-type Definition = {
-  readonly parameters: readonly string[];
-  readonly result: readonly Column[];
-  readonly clauses: readonly string[];
-  readonly variables?: readonly string[];
-  readonly body: string;
-};
-
-function define(
-  { table, names, sentences, written, keyArgument }: Subject,
-  kind: Subject['kinds'][number],
-  { parameters, result, clauses, variables = [], body }: Definition,
-): string {
-  const { function: name } = names[kind];
-  const writes = kind === 'create' || kind === 'update';
-  const all = [`${keyArgument} text`, ...parameters];
-  const inLine = all.join(', ');
-  const types = all.map((parameter) => parameter.replace(/^\S+ /, '').replace(/ default .*$/, ''));
-  return `-- Callable with a key that has the permission: the key proves the tenant.
-create function public.${name}(${inLine.length < 80 ? inLine : `\n  ${all.join(',\n  ')}\n`})
-returns table (${declared(result)})
-language plpgsql
-${clauses.join('\n')}
-as $$
-declare
-  v_tenant constant uuid := private.verify_key(${keyArgument}, '${name}');
-${[...variables, ...(writes && table.otherChecks.length > 0 ? ['v_constraint text;'] : [])].map((variable) => `  ${variable}\n`).join('')}begin${body.replace(/^(?!\n)/, '\n')}
-${writes ? refuseViolations(table, written) : ''}end;
-$$;
-comment on function public.${name}(${types.join(', ')}) is
-  ${quote(sentences[kind])};
-select private.publish('public.${name}');
-`;
-}
 
 /** Refuses a field that refers to no record of the tenant, before the foreign key does. */
 function requireRecords(columns: readonly Column[]): string {
