@@ -1,6 +1,6 @@
 // Writes the SQL of the functions, in the style of supabase/migrations.
 
-import type { Kind, Subject } from './subject.ts';
+import { type Kind, type Subject, toUpper } from './subject.ts';
 import type { Column, Table } from './table.ts';
 
 type Definition = {
@@ -16,7 +16,7 @@ export function writeFunction(subject: Subject, kind: Kind): string {
   const { table, names, sentences, written, keyArgument } = subject;
   const define = { list, get, create, update, delete: remove }[kind];
   const { parameters, result, clauses, variables = [], body } = define(subject);
-  const { function: name } = names[kind];
+  const name = names[kind];
   const writes = kind === 'create' || kind === 'update';
   const all = [`${keyArgument} text`, ...parameters];
   const inLine = all.join(', ');
@@ -33,7 +33,7 @@ ${[...variables, ...(writes && table.otherChecks.length > 0 ? ['v_constraint tex
 ${writes ? refuseViolations(table, written) : ''}end;
 $$;
 comment on function public.${name}(${types.join(', ')}) is
-  ${quote(sentences[kind])};
+  ${quote(toUpper(sentences[kind]))};
 select private.publish('public.${name}');
 `;
 }
@@ -119,7 +119,7 @@ function create({ table, columns, written, names }: Subject): Definition {
     clauses: ['volatile', 'rows 1', ...SECURITY],
     variables: [
       `v_first constant jsonb := private.recall_response(
-    v_tenant, p_idempotency_key, jsonb_build_array('${names.create.function}', p_body)
+    v_tenant, p_idempotency_key, jsonb_build_array('${names.create}', p_body)
   );`,
       'v_record record;',
     ],

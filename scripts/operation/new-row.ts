@@ -3,7 +3,7 @@
 import type pg from 'pg';
 import type { PgError } from '../../src/store/sqlstate.ts';
 import { CHECK_DEFERRED } from '../../src/store/statement.ts';
-import type { Subject } from './subject.ts';
+import { type Subject, toCamel } from './subject.ts';
 import { type Column, RefusedError } from './table.ts';
 
 /** A row of a table of tenants, as JSON. */
@@ -36,7 +36,7 @@ export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: re
       const tables = [...new Set(columns.flatMap(({ reference }) => reference?.target ?? []))].join(' or ');
       const remedy = tables ? `add records to ${tables} in supabase/seed.sql` : 'write the operation by hand';
       throw new RefusedError(
-        `the example of ${names.create.operation} needs ${violated.columns.join(' and ')} that no row of private.${table.name} has, and the demo data gives none: ${remedy}`,
+        `the example of ${toCamel(names.create)} needs ${violated.columns.join(' and ')} that no row of private.${table.name} has, and the demo data gives none: ${remedy}`,
       );
     }
     made = found;

@@ -19,7 +19,7 @@ import { tryCall } from '../../src/store/statement.ts';
 import type { Call, DatabaseFunction, Result } from '../../src/store/store.ts';
 import { writeFunction, writeGrants } from './functions.ts';
 import { attempt, findTaken, makeNew, type Row } from './new-row.ts';
-import { type Kind, mapKinds, type Request, readSubject, type Subject, toCamel } from './subject.ts';
+import { type Kind, type Request, readSubject, type Subject, toCamel } from './subject.ts';
 import { type Column, RefusedError, readTable } from './table.ts';
 import { addToDocument, KEY, readTarget, type Sample, type Samples, type Source, toSource } from './yaml.ts';
 
@@ -92,7 +92,7 @@ function writeMigration(subject: Subject): string {
 function toFileName({ kinds, names, table }: Subject, last = ''): string {
   const now = new Date().toISOString().replace(/\D/g, '').slice(0, 14);
   const version = now > last ? now : String(BigInt(last) + 1n);
-  return `${version}_${kinds.length === 1 ? names[kinds[0] as Kind].function : `operations_of_${table.name}`}.sql`;
+  return `${version}_${kinds.length === 1 ? names[kinds[0] as Kind] : `operations_of_${table.name}`}.sql`;
 }
 
 /** Chooses requests for the demo data of the tenant whose key the document shows. */
@@ -141,7 +141,7 @@ async function chooseSamples(
     get: () => [{ name: 'found', status: 200, parameters: { id: first.id } }],
     create: async () => {
       const expected = await makeNew(db, subject, first, rows);
-      const parameters = { [KEY]: `${names.create.operation}-example` };
+      const parameters = { [KEY]: `${toCamel(names.create)}-example` };
       const created = { name: 'created', status: 201, parameters, body: body(expected), expected };
       return [created, ...(await findConflict({}))];
     },
@@ -165,8 +165,8 @@ async function chooseSamples(
       return [sample, { name: 'inUse', status: 409, parameters: { id } }];
     },
   };
-  const samples = mapKinds((): Sample[] => []);
-  for (const kind of kinds) samples[kind].push(...(await makers[kind]()));
+  const samples: [Kind, Sample][] = [];
+  for (const kind of kinds) for (const sample of await makers[kind]()) samples.push([kind, sample]);
   return samples;
 }
 
@@ -225,16 +225,13 @@ async function answerSamples(
   samples: Samples,
 ): Promise<Samples> {
   const draft = { file, text: addToDocument(source, subject, samples) };
-  const ids = mapKinds((kind) => subject.names[kind].operation);
-  const answer = await openExamples(
-    db,
-    draft,
-    subject.kinds.map((kind) => ids[kind]),
-  );
-  const answered = mapKinds((): Sample[] => []);
-  for (const [kind, sample] of subject.kinds.flatMap((kind) => samples[kind].map((each) => [kind, each] as const))) {
-    const found = await answer(ids[kind], ({ name }) => name === sample.name);
-    if (!found) throw new RefusedError(`the demo data is no valid request of ${ids[kind]}: ${JSON.stringify(sample)}`);
+  const idOf = (kind: Kind) => toCamel(subject.names[kind]);
+  const answer = await openExamples(db, draft, subject.kinds.map(idOf));
+  const answered: [Kind, Sample][] = [];
+  for (const [kind, sample] of samples) {
+    const id = idOf(kind);
+    const found = await answer(id, ({ name }) => name === sample.name);
+    if (!found) throw new RefusedError(`the demo data is no valid request of ${id}: ${JSON.stringify(sample)}`);
     const { status, body, cause } = found;
     if (status !== sample.status) {
       const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
@@ -242,16 +239,16 @@ async function answerSamples(
       const origin =
         '; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one';
       const remedy = kind === 'create' && status === 422 ? origin : '';
-      throw new RefusedError(`${ids[kind]} would answer its example ${sample.name} with ${got}${remedy}`);
+      throw new RefusedError(`${id} would answer its example ${sample.name} with ${got}${remedy}`);
     }
     const isOther = ({ name }: Column) => !isDeepStrictEqual(sample.expected?.[name], (body as Row)[name]);
     const other = sample.expected && subject.written.find(isOther);
     if (other) {
       throw new RefusedError(
-        `${ids[kind]} would answer its example ${sample.name} with another ${other.name} than it sends, as a trigger may set it: let its default call a function, such as now(), or write the operations without it`,
+        `${id} would answer its example ${sample.name} with another ${other.name} than it sends, as a trigger may set it: let its default call a function, such as now(), or write the operations without it`,
       );
     }
-    answered[kind].push({ ...sample, answer: body });
+    answered.push([kind, { ...sample, answer: body }]);
   }
   return answered;
 }

@@ -3,17 +3,11 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Column, describeOpenTable, RefusedError, type Table } from './table.ts';
 
-export const KINDS = ['list', 'get', 'create', 'update', 'delete'] as const;
-export type Kind = (typeof KINDS)[number];
+/** The methods of operations. */
+const METHODS = { list: 'get', get: 'get', create: 'post', update: 'patch', delete: 'delete' } as const;
 
-/** The verbs of functions, in Portuguese as the interface, and the methods of operations. */
-const OPERATIONS: Readonly<Record<Kind, readonly [verb: string, method: 'get' | 'post' | 'patch' | 'delete']>> = {
-  list: ['listar', 'get'],
-  get: ['obter', 'get'],
-  create: ['criar', 'post'],
-  update: ['atualizar', 'patch'],
-  delete: ['excluir', 'delete'],
-};
+export type Kind = keyof typeof METHODS;
+export const KINDS = Object.keys(METHODS) as Kind[];
 
 export type Request = {
   readonly kinds: readonly Kind[];
@@ -73,18 +67,22 @@ function describeSubject(document: OpenAPIV3.Document, { one, ...given }: Given)
   return {
     ...given,
     openapi: document.openapi,
-    names: mapKinds((kind) => {
-      const name = `${OPERATIONS[kind][0]}_${kind === 'list' ? table.name : one}`;
-      return { function: name, operation: toCamel(name) };
-    }),
+    /** The names of the functions, in Portuguese as the interface. */
+    names: {
+      list: `listar_${table.name}`,
+      get: `obter_${one}`,
+      create: `criar_${one}`,
+      update: `atualizar_${one}`,
+      delete: `excluir_${one}`,
+    },
     noun,
-    /** Descriptions of the functions. */
+    /** What the functions return or do. */
     sentences: {
-      list: `${toUpper(noun.many)} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
-      get: `${toUpper(noun.one)} of the key's tenant`,
-      create: `Creates ${noun.one} in the key's tenant`,
-      update: `Changes ${noun.one} of the key's tenant`,
-      delete: `Deletes ${noun.one} of the key's tenant`,
+      list: `${noun.many} of the key's tenant, ${order === 'criado_em' ? 'oldest first' : `by ${order}`}`,
+      get: `${noun.one} of the key's tenant`,
+      create: `creates ${noun.one} in the key's tenant`,
+      update: `changes ${noun.one} of the key's tenant`,
+      delete: `deletes ${noun.one} of the key's tenant`,
     },
     tag: toPascal(table.name),
     path,
@@ -111,8 +109,8 @@ function describeSubject(document: OpenAPIV3.Document, { one, ...given }: Given)
 }
 
 /** The path and the method of an operation. */
-export function placeOf({ path }: Subject, kind: Kind): { path: string; method: string } {
-  return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: OPERATIONS[kind][1] };
+export function placeOf({ path }: Subject, kind: Kind) {
+  return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: METHODS[kind] };
 }
 
 /** Why the operations cannot be written. */
@@ -123,9 +121,9 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
   const rpcs = operations.map((one) => (one as { 'x-rpc'?: string } | null)?.['x-rpc']);
   for (const kind of kinds) {
     const { path, method } = placeOf(subject, kind);
-    const existing = document.paths[path]?.[method as 'get'];
+    const existing = document.paths[path]?.[method];
     if (existing) yield `the document has ${method.toUpperCase()} ${path} already: ${existing.operationId}`;
-    const { function: own } = names[kind];
+    const own = names[kind];
     if (rpcs.includes(own)) yield `the document has an operation with the function ${own} already`;
   }
   yield* columns.flatMap((column) => findUnfit(column, name) ?? []);
@@ -255,10 +253,6 @@ const SINGULARS: readonly (readonly [RegExp, string])[] = [
 function toSingular(name: string): string | undefined {
   const rule = SINGULARS.find(([ending]) => ending.test(name));
   return rule && name.replace(...rule);
-}
-
-export function mapKinds<T>(toValue: (kind: Kind) => T): Record<Kind, T> {
-  return Object.fromEntries(KINDS.map((kind) => [kind, toValue(kind)])) as Record<Kind, T>;
 }
 
 export function toCamel(name: string): string {

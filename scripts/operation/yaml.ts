@@ -21,8 +21,8 @@ export type Sample = {
   readonly answer?: unknown;
 };
 
-/** The samples of each operation. */
-export type Samples = Readonly<Record<Kind, readonly Sample[]>>;
+/** Samples, each with its operation. */
+export type Samples = readonly (readonly [kind: Kind, sample: Sample])[];
 
 /** The components that every operation refers to. */
 export const RESPONSES = {
@@ -88,7 +88,8 @@ export function addToDocument(source: Source, subject: Subject, samples: Samples
     [kinds.includes('create'), schemas.created, `What a client sets of ${noun.one}`, written, required, true],
     [kinds.includes('update'), schemas.changed, `Changes of ${noun.one}`, written, [], true],
   ] as const;
-  const drafts = kinds.map((kind) => describeOperation(subject, kind, samples[kind]));
+  const samplesOf = (kind: Kind) => samples.flatMap(([one, sample]) => (one === kind ? [sample] : []));
+  const drafts = kinds.map((kind) => describeOperation(subject, kind, samplesOf(kind)));
   const described = added.flatMap(([isAdded, name, description, all, needed, isSent]) =>
     isAdded ? [{ [name]: toSchema(subject, description, all, needed, isSent) }] : [],
   );
@@ -199,21 +200,18 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
   };
   const [status, summary, description] = texts[kind];
   const [isList, isDeletion] = [kind === 'list', kind === 'delete'];
-  const sentence =
-    isList || kind === 'get'
-      ? `Returns ${sentences[kind].charAt(0).toLowerCase()}${sentences[kind].slice(1)}`
-      : sentences[kind];
+  const sentence = isList || kind === 'get' ? `Returns ${sentences[kind]}` : toUpper(sentences[kind]);
   const more = kind === 'update' ? ' A field that is left out stays as it is, and null clears it.' : '';
   const successes = samples.filter((each) => each.status < 300);
   const sent = { create: schemas.created, update: schemas.changed }[kind as string];
   const bodies = Object.fromEntries(successes.map(({ name, body }) => [name, { value: body }]));
   const record = referTo('schemas', schemas.record);
   const isLocated = kind === 'create' && hasGet;
-  const links = { self: { operationId: names.get.operation, parameters: { id: '$response.body#/id' } } };
+  const links = { self: { operationId: toCamel(names.get), parameters: { id: '$response.body#/id' } } };
   const schema = isList ? { type: 'array', maxItems: 1000, items: record } : record;
   return {
     ...placeOf(subject, kind),
-    ...{ function: names[kind].function, tag: { name: tag, description: toUpper(noun.many) } },
+    ...{ function: names[kind], tag: { name: tag, description: toUpper(noun.many) } },
     ...{ summary, description: `${sentence}.${more}`, parameters: listParameters(subject, kind, successes) },
     requestBody: sent ? { required: true, ...toContent(referTo('schemas', sent), bodies) } : undefined,
     responses: {
