@@ -70,17 +70,14 @@ const BAD_EMAIL = describeKeyword('format', { format: 'email' }, 'must match for
 const BAD_INTEGER = describeKeyword('type', { type: 'integer' }, 'must be an integer');
 const BAD_NUMBER = 'must be a number, as 1234.56 or 1.234,56';
 
-type Check = RegExp | { validate(text: string): boolean };
+type Check = RegExp | ((text: string) => boolean) | { validate(text: string): boolean };
 
 /** Days that may be in year 0 or 10000 in UTC, which the API cannot return: a time on them needs its zone, as RFC 3339 has it. */
 const EDGE = /^(000[01]-|9999-12-31)/;
 
 function isTime(text: string): boolean {
-  const isDateTime = formats['date-time'] as (text: string) => boolean;
-  return EDGE.test(text) ? isDateTime(text) : isOf(text, formats['iso-date-time'] as Check);
+  return isOf(text, formats[EDGE.test(text) ? 'date-time' : 'iso-date-time'] as Check);
 }
-
-const isLocalTime = formats['date-time-local'] as (text: string) => boolean;
 
 /** A type with several spellings: `write` converts a text to Postgres's spelling, and `check` validates that. */
 type Kind = {
@@ -99,8 +96,8 @@ const KINDS: readonly Kind[] = [
     message: 'must be true or false, sim or não, or ativo or inativo',
   },
   { type: /^date$/, write: toDate, check: formats.date as Check, message: BAD_DATE },
-  { type: TIME, write: toTime, check: { validate: isTime }, message: BAD_TIME },
-  { type: LOCAL_TIME, write: toTime, check: { validate: isLocalTime }, message: BAD_LOCAL_TIME },
+  { type: TIME, write: toTime, check: isTime, message: BAD_TIME },
+  { type: LOCAL_TIME, write: toTime, check: formats['date-time-local'] as Check, message: BAD_LOCAL_TIME },
   { type: /^(smallint|integer|bigint)$/, write: toNumber, check: /^-?\d+$/, message: BAD_INTEGER },
   { type: /^(numeric(\(\d+,-?\d+\))?|real|double precision)$/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
@@ -244,7 +241,8 @@ function findKind(type: string): Kind | undefined {
 }
 
 function isOf(value: string, check: Check): boolean {
-  return check instanceof RegExp ? check.test(value) : check.validate(value);
+  if (check instanceof RegExp) return check.test(value);
+  return typeof check === 'function' ? check(value) : check.validate(value);
 }
 
 function findJsonProblem(text: string): Message | undefined {
