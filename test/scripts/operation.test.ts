@@ -36,6 +36,8 @@ import { failuresOf } from './conformance/checks.ts';
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const CENTRO = 'a1000000-0000-4000-8000-000000000001';
+/** The id of a row in SQL: those of a table differ in their ends. */
+const idOf = (begin: string, end = 'n') => `('${begin}000000-0000-4000-8000-' || lpad((${end})::text, 12, '0'))::uuid`;
 
 /** A table of every type that the command knows, with demo data. */
 const LESSONS = `
@@ -81,7 +83,7 @@ create index rolhas_by_turno on private.rolhas (tenant_id, turno, inicio, id);
 `;
 const LESSON_ROWS = `
 insert into private.rolhas (tenant_id, id, titulo, nivel, vagas, numero, preco, peso, inicio, fim, dia, hora, email)
-select '${AURORA}', ('a8000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day', timestamptz '2024-05-01' + n * interval '25 hours',
+select '${AURORA}', ${idOf('a8')}, 'Aula ' || n, 'básico', n, n, n + 0.5, n, timestamptz '2024-05-01' + n * interval '1 day', timestamptz '2024-05-01' + n * interval '25 hours',
        '2024-05-01', '08:30', 'rolha' || n || '@aurora.example'
   from generate_series(1, 5) n;
 `;
@@ -97,8 +99,7 @@ create table private.copias (dono uuid, carimbo_id uuid,
 `;
 const PLAN_ROWS = `
 insert into private.pregos (tenant_id, id, nome)
-select '${AURORA}', ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Prego ' || n
-  from generate_series(1, 2) n;
+select '${AURORA}', ${idOf('a9')}, 'Prego ' || n from generate_series(1, 2) n;
 insert into private.carimbos (tenant_id, id, prego_id)
 values ('${AURORA}', 'aa000000-0000-4000-8000-000000000001', 'a9000000-0000-4000-8000-000000000001');
 `;
@@ -156,8 +157,7 @@ ${createTable(
 `;
 const CODE_ROWS = `
 insert into private.cadastros (tenant_id, id, uf, cpf)
-select '${AURORA}', ('ab000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'SP', '12345678901'
-  from generate_series(1, 2) n;
+select '${AURORA}', ${idOf('ab')}, 'SP', '12345678901' from generate_series(1, 2) n;
 insert into private.cadastros (tenant_id, id, uf, cpf, cnpj)
 values ('${AURORA}', 'ab000000-0000-4000-8000-000000000003', 'SP', '12345678901', '12345678000199');
 `;
@@ -216,34 +216,28 @@ alter table private.pinhas add foreign key (tenant_id, prego_id) references priv
 `;
 const UNIQUE_ROWS = `
 insert into private.argolas (tenant_id, id, aluno_id, prego_id, placa, codigo, dia, preco, nome)
-select '${AURORA}', ('ac000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
-       ('a3000000-0000-4000-8000-' || lpad(((n + 1) / 2)::text, 12, '0'))::uuid,
-       ('a9000000-0000-4000-8000-' || lpad((1 + n % 2)::text, 12, '0'))::uuid,
+select '${AURORA}', ${idOf('ac')}, ${idOf('a3', '(n + 1) / 2')}, ${idOf('a9', '1 + n % 2')},
        'ABC' || n, 'A' || n, date '2024-01-01' + n, n * 100, 'Argola ' || n
   from generate_series(1, 4) n;
 insert into private.ramos (tenant_id, id, numero, ramo_anterior_id)
-select '${AURORA}', ('ba000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 96 + n,
+select '${AURORA}', ${idOf('ba')}, 96 + n,
        case when n > 1 then 'ba000000-0000-4000-8000-000000000001'::uuid end
   from generate_series(1, 4) n;
 insert into private.pinhas (tenant_id, id, prego_id)
-select '${AURORA}', ('ad000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
-       ('a9000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid
-  from generate_series(1, 2) n;
+select '${AURORA}', ${idOf('ad')}, ${idOf('a9')} from generate_series(1, 2) n;
 insert into private.vigas (tenant_id, id)
-select '${AURORA}', ('bb000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid from generate_series(1, 5) n;
+select '${AURORA}', ${idOf('bb')} from generate_series(1, 5) n;
 insert into private.tabuas (tenant_id, id, viga_id)
-select '${AURORA}', ('bc000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid,
-       ('bb000000-0000-4000-8000-' || lpad((6 - n)::text, 12, '0'))::uuid
-  from generate_series(1, 2) n;
+select '${AURORA}', ${idOf('bc')}, ${idOf('bb', '6 - n')} from generate_series(1, 2) n;
 insert into private.farpas (tenant_id, tabua_id) values ('${AURORA}', 'bc000000-0000-4000-8000-000000000001');
 insert into private.selos (tenant_id, id, nome)
-select '${AURORA}', ('bd000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, 'Selo ' || n from generate_series(1, 3) n;
+select '${AURORA}', ${idOf('bd')}, 'Selo ' || n from generate_series(1, 3) n;
 insert into private.apelidos (tenant_id, id) values ('${AURORA}', 'af000000-0000-4000-8000-000000000001');
 insert into private.fivelas (tenant_id, id) values ('${AURORA}', 'a7000000-0000-4000-8000-000000000001');
 insert into private.prazos (tenant_id, id, inicio, fim)
 values ('${AURORA}', 'a5000000-0000-4000-8000-000000000009', '2024-04-01', '2024-05-01');
 insert into private.cascas (tenant_id, id, atualizado_em, casca_anterior_id)
-select '${AURORA}', ('ae000000-0000-4000-8000-' || lpad(n::text, 12, '0'))::uuid, '2024-01-01',
+select '${AURORA}', ${idOf('ae')}, '2024-01-01',
        case n when 6 then 'ae000000-0000-4000-8000-000000000005'::uuid end
   from generate_series(1, 6) n;
 `;
@@ -645,6 +639,10 @@ grant select on private.pregos to gateway_functions;
 });
 
 describe('the operation of a function that exists', () => {
+  const createFunction = (head: string, returns: string, work: string) => `
+create function public.${head} returns ${returns}
+language plpgsql stable security definer set search_path = pg_catalog, pg_temp
+as $$ begin perform private.verify_key(p_api_key, '${head.replace(/\(.*/, '')}'); ${work}; end; $$;`;
   const FUNCTION = `
 create function public.contar_gavetas(p_api_key text, p_academia_id uuid, p_minimo integer default 0, p_cor text default null)
 returns table (academia_id uuid, total integer, apelido text)
@@ -668,19 +666,11 @@ end;
 $$;
 comment on function public.contar_gavetas(text, uuid, integer, text) is 'The lockers of a gym';
 select private.publish('public.contar_gavetas');
-create function public.recusar(p_api_key text) returns integer
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$ begin perform private.verify_key(p_api_key, 'recusar'); raise exception 'no' using errcode = 'PT4' || '18'; end; $$;
+${createFunction('recusar(p_api_key text)', 'integer', `raise exception 'no' using errcode = 'PT4' || '18'`)}
 select private.publish('public.recusar');
-create function public.sem_prefixo(p_api_key text, minimo integer) returns integer
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$ begin perform private.verify_key(p_api_key, 'sem_prefixo'); return minimo; end; $$;
-create function public.listar_turnos(p_api_key text) returns public.turno[]
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$ begin perform private.verify_key(p_api_key, 'listar_turnos'); return enum_range(null::public.turno); end; $$;
-create function public.juntar(p_api_key text, p_tempo interval, variadic p_nomes text[]) returns integer
-language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
+${createFunction('sem_prefixo(p_api_key text, minimo integer)', 'integer', 'return minimo')}
+${createFunction('listar_turnos(p_api_key text)', 'public.turno[]', 'return enum_range(null::public.turno)')}
+${createFunction('juntar(p_api_key text, p_tempo interval, variadic p_nomes text[])', 'integer', 'return 1')}
 `;
   const path = '/academias/{academia_id}/gavetas';
   const example = ['--path', path, '--with', `academia_id=${CENTRO}`, '--with', 'minimo=1'];
@@ -753,12 +743,10 @@ as $$ begin perform private.verify_key(p_api_key, 'juntar'); return 1; end; $$;
       ['id', 'hora'],
     ],
   ])('describes %s as the example shows it', async (type, query, schema, value, generated?: string[]) => {
-    await db.exec(`
-      create function public.mostrar(p_api_key text, p_fator real default 1, p_limit integer default 9, p_offset integer default 0)
-      returns ${type}
-      language plpgsql stable security definer set search_path = pg_catalog, pg_temp
-      as $$ begin perform private.verify_key(p_api_key, 'mostrar'); return ${type.startsWith('table') ? `query ${query}` : `(${query})`}; end; $$;
-      select private.publish('public.mostrar');`);
+    const head =
+      'mostrar(p_api_key text, p_fator real default 1, p_limit integer default 9, p_offset integer default 0)';
+    const work = `return ${type.startsWith('table') ? `query ${query}` : `(${query})`}`;
+    await db.exec(`${createFunction(head, type, work)} select private.publish('public.mostrar')`);
     const written = await write('from', 'mostrar', '--with', 'fator=1.5').finally(() =>
       db.exec('drop function public.mostrar'),
     );
