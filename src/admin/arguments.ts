@@ -11,7 +11,6 @@ export const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 /** Lower case only: 1M could be a minute or a month. */
 const DURATION = /^\d{1,9}(\.\d+)? ?[a-z]+$/;
 const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/;
-const A_DURATION = 'a duration such as 90d, 12h or 30m';
 /** A thousand years in ms; more is a typing error and would overflow a date. */
 const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 
@@ -61,7 +60,7 @@ export function readPermission(text: string, earlier: readonly string[] = []): r
 
 /** A duration in ms. */
 export function readDuration(text: string): number {
-  return expect(toMilliseconds(text), A_DURATION);
+  return expect(toMilliseconds(text), 'a duration such as 90d, 12h or 30m');
 }
 
 /** A future time for Postgres: a duration from now, a date, a time, or NEVER. */

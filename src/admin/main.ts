@@ -32,8 +32,6 @@ const CODES = `For scripts: npm run --silent admin -- … --json prints one JSON
 
 Exit codes: 0 done; 1 refused or failed, also for bad lines in an import; 2 wrong usage.`;
 
-const LANG_HELP = 'the language: pt or en; by default as LC_ALL, LC_MESSAGES or LANG says';
-
 function createProgram({ env, print, printError, note }: Surroundings): Command {
   const runOnStore: Run<StoreConfig> =
     (work) =>
@@ -60,7 +58,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const program = new Command(CALL)
     .description('Administers tenants, their API keys, their data, and backups.')
     .exitOverride()
-    .option('--lang <LANGUAGE>', LANG_HELP, readLanguage)
+    .option('--lang <LANGUAGE>', 'the language: pt or en; by default as LC_ALL, LC_MESSAGES or LANG says', readLanguage)
     .configureHelp({
       styleTitle: translate,
       styleDescriptionText: translate,
