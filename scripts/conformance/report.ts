@@ -1,4 +1,4 @@
-// The report of a run: data, text, and JUnit XML for CI.
+// The report of a run: data, text with colours on a terminal, and JUnit XML for CI.
 
 import { styleText } from 'node:util';
 import junit, { type Builder } from 'junit-report-builder';
@@ -54,11 +54,12 @@ export function toHeading({ url, seed, runs }: Pick<Report, 'url' | 'seed' | 'ru
 export function toSection({ title, seconds, outcomes }: Section): string {
   const { passed, failed, skipped } = group(outcomes);
   const counts = [
-    paint('green', `${passed.length} passed`),
-    ...(failed.length > 0 ? [paint('red', `${failed.length} failed`)] : []),
-    ...(skipped.length > 0 ? [paint('yellow', `${skipped.length} skipped`)] : []),
+    styleText('green', `${passed.length} passed`),
+    ...(failed.length > 0 ? [styleText('red', `${failed.length} failed`)] : []),
+    ...(skipped.length > 0 ? [styleText('yellow', `${skipped.length} skipped`)] : []),
   ];
-  const line = `${paint('bold', title.padEnd(22))} ${counts.join(', ')} ${paint('dim', `${seconds.toFixed(1)} s`)}`;
+  const head = styleText('bold', title.padEnd(22));
+  const line = `${head} ${counts.join(', ')} ${styleText('dim', `${seconds.toFixed(1)} s`)}`;
   // Checks that fail with the same request for the same reason are one failure.
   const causes = Map.groupBy(failed, ({ curl, expected, got }) => JSON.stringify([curl, expected, got]));
   const names = skipped.map(({ name, reason }) => ({
@@ -72,7 +73,7 @@ function toFailure(failures: readonly Failed[]): string {
   const [{ curl, expected, got }] = failures as [Failed];
   const indent = (text: string) => showControls(text).replaceAll('\n', '\n              ');
   return [
-    ...failures.map(({ name }) => `  ${paint('red', `FAILED  ${name}`)}`),
+    ...failures.map(({ name }) => `  ${styleText('red', `FAILED  ${name}`)}`),
     `    ${showControls(curl)}`,
     `    expected  ${indent(expected)}`,
     `    got       ${indent(got)}`,
@@ -85,7 +86,7 @@ function toReasons(what: string, all: readonly { readonly name: string; readonly
   return [...Map.groupBy(all, ({ reason }) => reason)].map(([reason, same]) => {
     const names = same.slice(0, MAX_NAMES).map(({ name }) => name);
     const more = same.length > MAX_NAMES ? ` and ${same.length - MAX_NAMES} more` : '';
-    return paint('dim', `  ${what}  ${showControls(reason)}: ${names.join(', ')}${more}`);
+    return styleText('dim', `  ${what}  ${showControls(reason)}: ${names.join(', ')}${more}`);
   });
 }
 
@@ -94,7 +95,7 @@ export function toSummary({ sections, created, coverage, requests, seconds }: Re
   const counts = `${passed.length} passed, ${failed.length} failed, ${skipped.length} skipped`;
   const line = `${counts}; ${requests} requests in ${seconds.toFixed(1)} s`;
   const colour = failed.length > 0 ? 'red' : 'green';
-  return ['', ...toCreated(created), ...toCoverage(coverage), '', paint(colour, line)].join('\n');
+  return ['', ...toCreated(created), ...toCoverage(coverage), '', styleText(colour, line)].join('\n');
 }
 
 /** The tested and untested parts of the document. */
@@ -125,11 +126,6 @@ function group(outcomes: readonly Outcome[]) {
   const filter = <R extends Outcome['result']>(result: R) =>
     outcomes.filter((outcome): outcome is Extract<Outcome, { result: R }> => outcome.result === result);
   return { passed: filter('passed'), failed: filter('failed'), skipped: filter('skipped') };
-}
-
-/** Colours only on a terminal. */
-function paint(colour: 'red' | 'green' | 'yellow' | 'dim' | 'bold', text: string): string {
-  return styleText(colour, text, { stream: process.stdout });
 }
 
 /** JUnit XML, with a testsuite per operation and a testcase per check. */
