@@ -13,7 +13,6 @@ import type { Json } from '../../src/store/store.ts';
 export type Schema = OpenAPIV3.SchemaObject & ModelSchema;
 
 type Described = { readonly schema: Schema; readonly validate: ValidateFunction };
-type DescribedHeader = Described & { readonly isRequired: boolean };
 
 /** A parameter, or a field of the body. */
 export type Input = Described &
@@ -54,10 +53,10 @@ const ajv = createAjv();
 const validators = new Map<Schema, ValidateFunction>();
 
 /** The form of a gateway's refusal that the document does not declare. */
-const REFUSAL: DescribedAnswer = {
-  ...describe({ type: 'object', required: ['error'], maxProperties: 1 } as Schema),
-  ...{ code: '', headers: new Map<string, DescribedHeader>(), isEmpty: false },
-};
+const REFUSAL = readAnswer('', {
+  description: '',
+  content: { 'application/json': { schema: { type: 'object', required: ['error'], maxProperties: 1 } } },
+});
 
 /** Reads the operations of a document, which may be compiled already. Throws DocumentError if the gateway could not serve it. */
 export async function readContract(document: OpenAPIV3.Document, compiling = compile(document)) {
