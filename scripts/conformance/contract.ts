@@ -20,8 +20,6 @@ export type Input = Described &
     readonly name: string;
     readonly in: 'query' | 'header' | 'path' | 'body';
     readonly required: boolean;
-    /** It is the whole body, which is not an object. */
-    readonly isWhole?: boolean;
     /** The first example of a required input. */
     readonly example: Json | undefined;
     /** `x-rule`: the database may refuse values that the schema allows. */
@@ -81,19 +79,19 @@ export function isList(operation: Operation): operation is ListOperation {
 function readOperation(compiled: Compiled) {
   const { body, page, source, status } = compiled;
   const parameters = source.parameters as readonly Parameter[];
-  const inputs = [...parameters.map(readParameter), ...(body ? readFields(body) : [])];
+  const whole =
+    body && readParameter({ name: 'body', in: 'body', required: body.isRequired, schema: body.schema as Schema });
+  const inputs = [...parameters.map(readParameter), ...(whole ? readFields(whole) : [])];
   const answers = new Map(
     Object.entries(source.responses).map(([code, response]) => [code, readAnswer(code, response)]),
   );
-  const whole =
-    body && readParameter({ name: 'body', in: 'body', required: body.isRequired, schema: body.schema as Schema });
   const success = answers.get(String(status)) as DescribedAnswer;
   return {
     ...compiled,
     ...{ method: source.method.toUpperCase(), path: source.path, inputs, success },
     /** By status, or by a range of them. */
     answers,
-    /** The body as one input, of which `inputs` has the fields. */
+    /** The body as one input, of which `inputs` has the fields, or itself if it is no object. */
     whole,
     /** Whether the body has conditions on several fields at once, such as `oneOf`. */
     isComposed: body !== undefined && isComposed(body.schema),
@@ -119,13 +117,14 @@ function readParameter({ schema, examples = {}, required = false, 'x-rule': rule
   };
 }
 
-function readFields({ isRequired, schema: whole }: NonNullable<Compiled['body']>): Input[] {
-  const readField = (name: string, required: boolean, schema: object) =>
-    readParameter({ name, in: 'body', required: isRequired && required, schema: schema as Schema });
-  if (!allowsOnlyObjects(whole)) return [{ ...readField('body', true, whole), isWhole: true }];
-  const { properties, required } = readProperties(whole);
+function readFields(whole: Input): Input[] {
+  if (!allowsOnlyObjects(whole.schema)) return [whole];
+  const { properties, required } = readProperties(whole.schema);
   const sent = Object.entries(properties).filter(([, schema]) => !isHidden(schema));
-  return sent.map(([name, schema]) => readField(name, required.includes(name), schema));
+  return sent.map(([name, schema]) => {
+    const isRequired = whole.required && required.includes(name);
+    return readParameter({ name, in: 'body', required: isRequired, schema: schema as Schema });
+  });
 }
 
 /** The answer with a status, or a range such as `4XX` or `default`; its headers by name in lower case. */

@@ -49,7 +49,7 @@ export function toRequest(operation: Operation, assignments: readonly Assignment
   const path = writePath(operation.path, new Map(textsOf('path')));
   const query = textsOf('query').map(([name, text]) => `${encodeURIComponent(name)}=${text}`);
   const fields = assigned('body').map(({ input, value }) => [input.name, value] as const);
-  const isWhole = operation.inputs.some((input) => input.isWhole);
+  const isWhole = operation.inputs.some((input) => input === operation.whole);
   const missing = operation.whole?.required ? null : undefined;
   const body = isWhole ? (fields.length > 0 ? fields[0]?.[1] : missing) : Object.fromEntries(fields);
   return {
@@ -80,7 +80,7 @@ export function withRequired(operation: Operation, assignments: readonly Assignm
 
 /** Whether the fields among these values make a valid body. */
 export function isValidBody({ whole, inputs }: Operation, assignments: readonly Assignment[]): boolean {
-  if (!whole || inputs.some((input) => input.isWhole)) return true;
+  if (!whole || inputs.includes(whole)) return true;
   const fields = assignments.filter(({ input }) => input.in === 'body').map(({ input, value }) => [input.name, value]);
   return whole.validate(Object.fromEntries(fields)) === true;
 }
