@@ -174,13 +174,10 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   };
   /** The conditions of all filters that a record meets. */
   const describeAll = (row: Row): Condition[] =>
-    filters
-      .filter(({ match }) => match !== 'none')
-      .flatMap((input) =>
-        toForms(input, [row[input.property]])
-          .slice(0, 1)
-          .map((value) => ({ input, value })),
-      );
+    filters.flatMap((input) => {
+      const [value] = input.match === 'none' ? [] : toForms(input, [row[input.property]]);
+      return value === undefined ? [] : [{ input, value }];
+    });
   const checkFilter = (name: string, readValues: () => Promise<Values<readonly Condition[]>>) =>
     checkRecords(name, async () => {
       const found = await test(await readValues(), async (conditions) => {
