@@ -2,6 +2,7 @@
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { expect } from 'vitest';
+import { parse } from 'yaml';
 import type { Answer, Exchange } from '../../../scripts/conformance/client.ts';
 import { readContract } from '../../../scripts/conformance/contract.ts';
 import type { Outcome, Report } from '../../../scripts/conformance/report.ts';
@@ -49,6 +50,13 @@ export const spoil =
     return { ...answered, ...answer?.(answered, request) };
   };
 
+/** Runs the checks of a document with these paths on what stands for its gateway. */
+export async function runWith(paths: string, exchange: Exchange, keys?: Pick<RunOptions, 'otherKey'>) {
+  const contract = await readContract({ ...document, paths: parse(paths) });
+  const options = { url: 'http://localhost', key: 'a', seed: 1, runs: 3, timeoutMs: 1_000, ...keys };
+  return outcomesOf(await runContract({ ...options, contract, intercept: () => exchange }));
+}
+
 /** Gives the key that only reads the permission for every read, also for those that somebody has added. */
 const READS = operations.filter(({ method }) => method === 'GET').map(({ rpc }) => `'${rpc}'`);
 const MAY_READ = `update private.api_keys set permissions = array[${READS}] where name = 'Leitura'`;
@@ -72,7 +80,6 @@ export async function startChecks(other?: { readonly document: OpenAPIV3.Documen
     return runContract({
       contract: another ? await readContract(another) : contract,
       ...{ url: gateway.url.replace(/\/$/, ''), key: KEYS.aurora, seed: 1, runs: 5, timeoutMs: 10_000 },
-      ...{ demo: false, readOnly: false },
       ...options,
     });
   }

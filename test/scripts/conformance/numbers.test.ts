@@ -1,13 +1,9 @@
 // Records with numbers for ids, of which two tenants may have the same ones.
 
 import { expect, test } from 'vitest';
-import { parse } from 'yaml';
 import type { Exchange } from '../../../scripts/conformance/client.ts';
-import { readContract } from '../../../scripts/conformance/contract.ts';
 import { OTHER_KEY, OWN_KEY } from '../../../scripts/conformance/request.ts';
-import { runContract } from '../../../scripts/conformance/run.ts';
-import { document } from '../../helpers/api.ts';
-import { outcomesOf } from './checks.ts';
+import { runWith } from './checks.ts';
 
 type Shelf = { readonly id: number; readonly nome: string };
 
@@ -52,10 +48,8 @@ async function runOn(leak?: 'list' | 'record') {
     if (row && method === 'DELETE') own.splice(own.indexOf(row), 1);
     return row ? respond(200, row) : respond(404, { error: 'Não encontrada' });
   };
-  const options = { url: 'http://localhost', key: 'a', otherKey: 'b', seed: 1, runs: 3, timeoutMs: 1_000 };
-  const contract = await readContract({ ...document, paths: parse(PATHS) });
-  const report = await runContract({ ...options, contract, demo: false, readOnly: false, intercept: () => exchange });
-  const found = outcomesOf(report).filter(({ name }) => name.includes('of the other key'));
+  const outcomes = await runWith(PATHS, exchange, { otherKey: 'b' });
+  const found = outcomes.filter(({ name }) => name.includes('of the other key'));
   return { results: found.map(({ name, result }) => `${name}: ${result}`), own: tenants.get(OWN_KEY) };
 }
 

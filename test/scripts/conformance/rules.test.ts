@@ -1,12 +1,8 @@
 // Rules of the database over several fields of a body, of which some are left out.
 
 import { expect, test } from 'vitest';
-import { parse } from 'yaml';
 import type { Exchange } from '../../../scripts/conformance/client.ts';
-import { readContract } from '../../../scripts/conformance/contract.ts';
-import { runContract } from '../../../scripts/conformance/run.ts';
-import { document } from '../../helpers/api.ts';
-import { outcomesOf } from './checks.ts';
+import { runWith } from './checks.ts';
 
 const PATHS = `
 /aulas:
@@ -29,10 +25,7 @@ test('may refuse a field by its default, but not beside fields without a rule', 
     const headers = { 'content-type': 'application/json' };
     return { status: isRefused ? 422 : 201, headers, text: JSON.stringify(answer), body: answer };
   };
-  const contract = await readContract({ ...document, paths: parse(PATHS) });
-  const options = { url: 'http://localhost', key: 'a', seed: 1, runs: 3, timeoutMs: 1_000 };
-  const report = await runContract({ ...options, contract, demo: false, readOnly: false, intercept: () => exchange });
-  const found = outcomesOf(report).filter(({ name }) => name.startsWith('takes '));
+  const found = (await runWith(PATHS, exchange)).filter(({ name }) => name.startsWith('takes '));
   expect(found.map(({ name, result }) => `${name}: ${result}`)).toEqual([
     'takes nome: failed',
     'takes inicio: passed',
