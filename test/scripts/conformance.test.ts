@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import fc from 'fast-check';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, describe, expect, test } from 'vitest';
+import { afterAll, describe, expect, onTestFinished, test } from 'vitest';
 import type { Setting } from '../../scripts/conformance/check.ts';
 import type { Answer, Exchange } from '../../scripts/conformance/client.ts';
 import { describe as describeSchema, readContract } from '../../scripts/conformance/contract.ts';
@@ -281,11 +281,11 @@ function command(args: readonly string[]): Promise<Run> {
 }
 
 describe('the command', () => {
-  /** A server that stands for a gateway, and its URL. */
-  async function serve(answer: RequestListener): Promise<[url: string, Server]> {
-    const server = createServer(answer).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    return [`${toOrigin(server)}/v1`, server];
+  /** Starts a server that stands for a gateway until its test has ended; gives its URL. */
+  async function serve(server: Server): Promise<string> {
+    onTestFinished(() => void server.close());
+    await once(server.listen(0, '127.0.0.1'), 'listening');
+    return `${toOrigin(server)}/v1`;
   }
 
   const small = ['--operation', 'listarSecoes', '--runs', '1'];
@@ -320,14 +320,14 @@ describe('the command', () => {
   test('ends with 1 where something failed, and shows no key in any report', async () => {
     // A key that JSON, XML and shells write in other ways than it is.
     const key = `wms_"'<&>\\key`;
-    const [url, server] = await serve((req, res) => {
+    const server = createServer((req, res) => {
       res.setHeader('Content-Type', 'application/json');
       res.end(`${JSON.stringify({ error: `the key ${req.headers['x-api-key']}` })} \u001b[2J`);
     });
+    const url = await serve(server);
     const file = join(folder, 'failed.xml');
     const told = await command(['--url', url, '--key', key, '--junit', file, ...small]);
     const json = await command(['--url', url, '--key', key, '--json', ...small]);
-    server.close();
     const xml = readFileSync(file, 'utf8');
 
     expect([told.code, json.code]).toEqual([1, 1]);
@@ -351,9 +351,8 @@ describe('the command', () => {
       '301 to https://api.example/v1(.|\\n)+the deployment redirects: --url has to be where it leads',
     ],
   ])('shows one failure of an operation where the deployment %s', async (_, answer, reason) => {
-    const [url, server] = await serve(answer);
+    const url = await serve(createServer(answer));
     const { code, output } = await command(['--url', url, '--key', KEYS.aurora, ...small]);
-    server.close();
     expect(code).toBe(1);
     expect(output).toMatch(/^GET \/anamnese\/secoes +0 passed, 1 failed, \d+ skipped/m);
     expect(output).toMatch(new RegExp(reason));
@@ -440,44 +439,39 @@ describe('the command', () => {
   });
 
   test('ends with 3 where the deployment has no TLS, or a certificate of its own, and says what to do', async () => {
-    const [url, plain] = await serve((_, res) => res.end());
+    const url = await serve(createServer((_, res) => res.end()));
     expect(await command(['--url', url.replace('http:', 'https:'), '--key', 'x'])).toMatchObject({
       ...{ code: 3, errors: expect.stringMatching(/it does not speak TLS; does its URL begin with http:\?\n$/) },
     });
-    plain.close();
     const options = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -batch'.split(' ');
     const files = ['-keyout', join(folder, 'key'), '-out', join(folder, 'certificate')];
     execFileSync('openssl', ['req', '-x509', ...options, ...files], { stdio: 'pipe' });
     const [key, cert] = ['key', 'certificate'].map((name) => readFileSync(join(folder, name)));
-    const server = createTlsServer({ key, cert }).listen(0, '127.0.0.1');
-    await once(server, 'listening');
-    const secure = `${toOrigin(server).replace('http:', 'https:')}/v1`;
-    expect(await command(['--url', secure, '--key', 'x'])).toMatchObject({
+    const secure = await serve(createTlsServer({ key, cert }));
+    expect(await command(['--url', secure.replace('http:', 'https:'), '--key', 'x'])).toMatchObject({
       ...{ code: 3, errors: expect.stringMatching(/; to trust an authority, set NODE_EXTRA_CA_CERTS to its file\n$/) },
     });
-    server.close();
   });
 
   test('lists what it has created where it is interrupted', async () => {
     const interruption = new AbortController();
-    const [url, server] = await serve((req, res) => {
+    const server = createServer((req, res) => {
       const [status, body] = req.method === 'POST' ? [201, { id: 'first' }] : [404, { error: 'Not found' }];
       res.writeHead(status, { 'Content-Type': 'application/json' }).end(JSON.stringify(body));
       if (req.method === 'POST') interruption.abort();
     });
-    const args = ['--url', url, '--key', KEYS.aurora, '--operation', 'criarAluno'];
+    const args = ['--url', await serve(server), '--key', KEYS.aurora, '--operation', 'criarAluno'];
     const { output, errors } = await runInProcess((printing) => testContract(args, printing, interruption.signal));
-    server.close();
     expect(output).toContain('Created by POST /alunos and not removed: 1\n  first\n');
     expect(errors).toBe('Interrupted\n');
   });
 
   test('ends with 3 where the deployment goes away', async () => {
-    const [url, server] = await serve((req, res) => {
+    const server = createServer((req, res) => {
       res.end('[]');
       if (req.url?.includes('limit=1000')) server.close().closeAllConnections();
     });
-    const { code, errors } = await command(['--url', url, '--key', KEYS.aurora, ...small]);
+    const { code, errors } = await command(['--url', await serve(server), '--key', KEYS.aurora, ...small]);
     expect(code).toBe(3);
     expect(errors).toMatch(/^http:\S+ cannot be reached: .+\n$/);
   });
