@@ -168,10 +168,9 @@ test.each([
 });
 
 describe('a failure', () => {
-  const get = async (baseUrl: string, apiKey: string) => createClient({ baseUrl, apiKey, retry: 0 }).GET('/alunos');
   const headers = { 'X-Request-Id': 'r1', 'Retry-After': '60' };
   const html = (status: number, after?: string) =>
-    new HttpResponse('<html>', { status, ...(after ? { headers: { 'Retry-After': after } } : {}) });
+    new HttpResponse('<html>', { status, headers: after ? { 'Retry-After': after } : {} });
 
   test.each<[Response, object, string]>([
     ...(
@@ -236,7 +235,8 @@ describe('a failure', () => {
 
   test('is that the gateway is unreachable, where nothing listens', async () => {
     const port = await findPort();
-    const result = await get(`http://127.0.0.1:${port}/v1`, KEYS.aurora);
+    const { GET } = createClient({ baseUrl: `http://127.0.0.1:${port}/v1`, apiKey: KEYS.aurora, retry: 0 });
+    const result = await GET('/alunos');
     const message = `connect ECONNREFUSED 127.0.0.1:${port}`;
     expect(result).toEqual({ ok: false, kind: 'unreachable', message, cause: expect.any(TypeError) });
     expect(new ClientError(result as Failure).message).toBe(`The gateway gave no answer: ${message}`);
@@ -281,10 +281,7 @@ describe('a retry', () => {
     return { client: createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, fetch, ...options }), sent };
   }
   const temporary = (status: number, retryAfter?: number) => () =>
-    new HttpResponse(null, {
-      status,
-      ...(retryAfter === undefined ? {} : { headers: { 'Retry-After': `${retryAfter}` } }),
-    });
+    new HttpResponse(null, { status, headers: retryAfter === undefined ? {} : { 'Retry-After': `${retryAfter}` } });
   const students = () => HttpResponse.json([]);
   const unreachable = () => {
     throw new TypeError('fetch failed', { cause: new Error('connect ECONNREFUSED 127.0.0.1:3000') });

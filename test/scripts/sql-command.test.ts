@@ -35,14 +35,7 @@ describe('npm run sql', () => {
     writeFileSync(join(root, 'tenants.sql'), script);
     const env = { DATA_DIR: dataDir, INIT_CWD: root };
     const output = succeed(await runCommand('scripts/sql.ts', ['tenants.sql'], { env }));
-    const lines = output.split('\n');
-    expect(lines.filter((line) => line.endsWith('rows') || line.endsWith('row'))).toEqual([
-      '2 rows',
-      '0 rows',
-      '1 row',
-      '0 rows',
-      '2 rows',
-    ]);
+    expect(output.match(/^.*rows?$/gm)).toEqual(['2 rows', '0 rows', '1 row', '0 rows', '2 rows']);
     expect(output).toContain("'Cerrado'");
   });
 
