@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { buildClient } from '../../client/build.ts';
 import type { Store } from '../../src/store/store.ts';
-import { KEYS } from '../helpers/api.ts';
+import { call as callGateway, KEYS, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -82,18 +82,16 @@ test('it tells the user what is invalid, by the names of the form', async () => 
 
 test('the copy of the documentation has what the lists have, also what comes and goes while it is stopped', async () => {
   const env = { GATEWAY_URL: gateway.url, GATEWAY_KEY: KEYS.bosque };
+  const options = { url: gateway.url, key: KEYS.bosque };
   const isCopied = async () => {
     const copy = JSON.parse(readFileSync(join(folder, 'copy.json'), 'utf8')).records;
-    const headers = { 'X-Api-Key': KEYS.bosque };
     for (const name of ['alunos', 'academias', 'personais', 'treinos']) {
-      expect(copy[name]).toEqual(await (await fetch(`${gateway.url}/${name}?limit=1000`, { headers })).json());
+      expect(copy[name]).toEqual((await callGateway(`/${name}?limit=1000`, options)).body);
     }
     return copy.alunos.length;
   };
   const createAnother = async () => {
-    const headers = { 'X-Api-Key': KEYS.bosque, 'Content-Type': 'application/json' };
-    const body = JSON.stringify({ p_nome: 'Rui', p_email: 'rui@bosque.example' });
-    expect((await fetch(`${gateway.url}/alunos`, { method: 'POST', headers, body })).status).toBe(201);
+    expect((await callGateway('/alunos', { ...options, json: STUDENT })).status).toBe(201);
   };
   const copied: number[] = [];
   for (let times = 0; times < 2; times += 1) {

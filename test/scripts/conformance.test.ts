@@ -19,7 +19,7 @@ import type { Request } from '../../scripts/conformance/request.ts';
 import { createViolations, pickValid } from '../../scripts/conformance/values.ts';
 import { toOrigin } from '../../src/http/server.ts';
 import type { Json } from '../../src/store/store.ts';
-import { document, documentOf, jsonBody, KEYS, operations } from '../helpers/api.ts';
+import { call, document, documentOf, jsonBody, KEYS, operations, STUDENT } from '../helpers/api.ts';
 import { startGateway } from '../helpers/gateway.ts';
 import { type Run, runCommand, runInProcess, succeed } from '../helpers/run.ts';
 import { findPort } from '../helpers/servers.ts';
@@ -111,12 +111,7 @@ describe('a gateway that keeps the contract', () => {
   });
 
   test('is not held responsible for records that others create meanwhile', async () => {
-    const create = () =>
-      fetch(`${gateway.url}/alunos`, {
-        method: 'POST',
-        headers: { 'X-Api-Key': KEYS.bosque },
-        body: JSON.stringify({ p_nome: 'Outra Pessoa', p_email: 'outra@bosque.example' }),
-      });
+    const create = () => call('/alunos', { url: gateway.url, key: KEYS.bosque, json: STUDENT });
     const others: number[] = [];
     // Before the request, so that none is created while a check compares two answers.
     const intercept =
