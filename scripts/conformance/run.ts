@@ -23,8 +23,6 @@ export type RunOptions = Omit<
     readonly only?: readonly string[] | undefined;
   };
 
-type Run = RunOptions & Setting;
-
 /** Characters of an answer in a report. */
 const MAX_TEXT = 400;
 
@@ -46,13 +44,13 @@ export async function runContract(
   const coverage = new Coverage();
   const operations = contract.operations.filter(({ id }) => only?.includes(id) ?? true);
   const nearKeys = near.filter(([, key]) => key !== options.key).map(([symbol]) => symbol);
-  const run: Run = { ...options, client, coverage, foreign: new Map(), shown: new Map(), nearKeys, operations };
+  const setting: Setting = { ...options, client, coverage, foreign: new Map(), shown: new Map(), nearKeys, operations };
   const started = performance.now();
   const sections: Section[] = [];
   let stopped: Error | undefined;
   const add = async (title: string, checks: Iterable<Check>, first: readonly Outcome[] = []) => {
     const begun = performance.now();
-    const outcomes = [...first, ...(await runChecks(run, [...checks]))];
+    const outcomes = [...first, ...(await runChecks(setting, [...checks]))];
     const section = { title, seconds: secondsSince(begun), outcomes };
     sections.push(section);
     onSection(section);
@@ -60,16 +58,16 @@ export async function runContract(
   try {
     await client.probe();
     for (const operation of operations) {
-      const [entry, ...checks] = createOrExplain('everything', () => createChecks(run, operation));
-      const first = await runCheck(run, entry as Check);
+      const [entry, ...checks] = createOrExplain('everything', () => createChecks(setting, operation));
+      const first = await runCheck(setting, entry as Check);
       const obstacle = findObstacle(url, first);
       const possible = obstacle === undefined ? checks : checks.map(({ name }) => skip(name, obstacle));
       await add(`${operation.method} ${operation.path}`, possible, [first]);
     }
-    await add('Paths', createPathChecks(run));
+    await add('Paths', createPathChecks(setting));
     const read = contract.operations.find(isRead);
-    if (limitedKey && read) await add('A key over its limit', [createLimitCheck(run, read)]);
-    if (otherKey) await add('Another tenant', [createHiddenCheck(run), createUntouchedCheck(run)]);
+    if (limitedKey && read) await add('A key over its limit', [createLimitCheck(setting, read)]);
+    if (otherKey) await add('Another tenant', [createHiddenCheck(setting), createUntouchedCheck(setting)]);
   } catch (error) {
     // Also for a mistake of ours: without a report, the file of an earlier run would stay.
     stopped = error as Error;
@@ -86,17 +84,17 @@ export async function runContract(
 }
 
 /** The checks of an operation. If the first one fails, the others may be pointless. */
-function* createChecks(run: Run, operation: Operation): Generator<Check> {
-  if (run.readOnly && !isRead(operation)) {
+function* createChecks(setting: Setting, operation: Operation): Generator<Check> {
+  if (setting.readOnly && !isRead(operation)) {
     yield skip('everything', 'it writes, and --read-only sends only reads');
     return;
   }
-  yield* createInputChecks(run, operation);
-  yield* createExampleChecks(run, operation);
-  yield* createHeaderChecks(run, operation);
-  if (isList(operation)) yield* createListChecks(run, operation);
-  yield* createCreationChecks(run, operation);
-  yield* createKeyChecks(run, operation);
+  yield* createInputChecks(setting, operation);
+  yield* createExampleChecks(setting, operation);
+  yield* createHeaderChecks(setting, operation);
+  if (isList(operation)) yield* createListChecks(setting, operation);
+  yield* createCreationChecks(setting, operation);
+  yield* createKeyChecks(setting, operation);
 }
 
 /** Why all other checks would fail too; undefined if they may pass. */
@@ -109,17 +107,17 @@ function findObstacle(url: string, first: Outcome): string | undefined {
   return undefined;
 }
 
-async function runChecks(run: Run, checks: readonly Check[]): Promise<Outcome[]> {
+async function runChecks(setting: Setting, checks: readonly Check[]): Promise<Outcome[]> {
   const outcomes: Outcome[] = [];
   const queue = checks.entries();
   const work = async () => {
-    for (const [index, check] of queue) outcomes[index] = await runCheck(run, check);
+    for (const [index, check] of queue) outcomes[index] = await runCheck(setting, check);
   };
   await Promise.all(Array.from({ length: CONCURRENCY }, work));
   return outcomes;
 }
 
-async function runCheck({ url, contract, client }: Run, { name, run }: Check): Promise<Outcome> {
+async function runCheck({ url, contract, client }: Setting, { name, run }: Check): Promise<Outcome> {
   const started = performance.now();
   try {
     await run();
