@@ -36,7 +36,7 @@ export type Report = {
   readonly coverage: readonly Part[];
 };
 
-type Failed = Extract<Outcome, { result: 'failed' }>;
+export type Failed = Extract<Outcome, { result: 'failed' }>;
 
 /** Names listed in the text; the other formats list all. */
 const MAX_NAMES = 12;

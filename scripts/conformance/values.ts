@@ -1,7 +1,7 @@
 // Generates values that a schema allows, and values that violate one constraint.
 
 import fc from 'fast-check';
-import { readProperties, scalarOf } from '../../src/openapi/schema.ts';
+import { type Schema as ModelSchema, readProperties, scalarOf } from '../../src/openapi/schema.ts';
 import { readStyle } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
 import { Unknown } from './check.ts';
@@ -169,7 +169,7 @@ const MAX_LENGTH = 10;
 
 /** Multiples of a step, between the bounds and at them. */
 function numbersOf({ type, multipleOf = 1, ...schema }: Schema): Values {
-  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema as Bounds;
+  const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = schema as ModelSchema;
   const most = Math.min(maximum ?? Infinity, exclusiveMaximum ?? Infinity);
   const least = Math.max(minimum ?? -Infinity, exclusiveMinimum ?? -Infinity);
   const from = Number.isFinite(least) ? least : Math.min(-2_147_483_648, most);
@@ -187,8 +187,6 @@ function numbersOf({ type, multipleOf = 1, ...schema }: Schema): Values {
     edges: [from, ...[low, low + 1, high - 1, high].map(toNumber), to],
   };
 }
-
-type Bounds = Partial<Record<'minimum' | 'maximum' | 'exclusiveMinimum' | 'exclusiveMaximum', number>>;
 
 function textsOf(input: Input): Values {
   const { minLength = 0, maxLength = LONG, pattern } = input.schema;
@@ -281,11 +279,8 @@ function unique<T extends Json>(values: readonly T[]): T[] {
   return [...new Map(values.map((value) => [JSON.stringify(value), value])).values()];
 }
 
-/** Values that violate a constraint, and their description. */
-type Violation = Values & { readonly constraint: string; readonly text: string };
-
-/** Values that violate only one constraint, for each constraint of an input's schema. */
-export function createViolations(input: Input): Violation[] {
+/** Values that violate only one constraint, for each constraint of an input's schema, with a description. */
+export function createViolations(input: Input) {
   const { schema } = input;
   const candidates = unique(candidatesFor(input));
   const texts = fc.string({ unit: lettersOf(input), maxLength: 12 });

@@ -5,14 +5,13 @@ import { expect } from 'vitest';
 import { parse } from 'yaml';
 import type { Answer, Exchange } from '../../../scripts/conformance/client.ts';
 import { readContract } from '../../../scripts/conformance/contract.ts';
-import type { Outcome, Report } from '../../../scripts/conformance/report.ts';
+import type { Failed, Outcome, Report } from '../../../scripts/conformance/report.ts';
 import type { Request } from '../../../scripts/conformance/request.ts';
 import { type RunOptions, runContract } from '../../../scripts/conformance/run.ts';
 import { document, KEYS, operations } from '../../helpers/api.ts';
 import { openTestStore, startGateway } from '../../helpers/gateway.ts';
 
 type Options = Partial<RunOptions> & { readonly document?: OpenAPIV3.Document };
-type Failed = Extract<Outcome, { result: 'failed' }>;
 
 /** What a faulty gateway understands instead of what is asked, and answers instead of what is right. */
 export type Fault = {
@@ -22,7 +21,7 @@ export type Fault = {
 
 export const outcomesOf = ({ sections }: Report): Outcome[] => sections.flatMap(({ outcomes }) => outcomes);
 export const failuresOf = (report: Report): Failed[] =>
-  outcomesOf(report).flatMap((outcome) => (outcome.result === 'failed' ? [outcome] : []));
+  outcomesOf(report).filter((outcome) => outcome.result === 'failed');
 export const namesOf = (outcomes: readonly Outcome[]): string[] => outcomes.map(({ name }) => name);
 
 /** How a curl line that reads begins. */
