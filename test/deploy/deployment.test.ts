@@ -314,9 +314,9 @@ describe('Dockerfile', () => {
     const [port, nobody] = [await findPort(), await findPort()];
     // Of a store that does not answer its health says nothing; to make an embedded one takes seconds.
     const env = { PORT: String(port), DATABASE_URL: `postgres://user:password@127.0.0.1:${nobody}/name` };
-    const path = `${dirname(process.execPath)}:${process.env.PATH}`;
-    const cache = { NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
-    const options = { cwd: root, env: { PATH: path, ...cache, ...dockerfile.env, ...env }, stdio: 'ignore' } as const;
+    const { PATH: path, NODE_COMPILE_CACHE } = process.env;
+    const common = { PATH: `${dirname(process.execPath)}:${path}`, NODE_COMPILE_CACHE };
+    const options = { cwd: root, env: { ...common, ...dockerfile.env, ...env }, stdio: 'ignore' } as const;
     const url = `http://127.0.0.1:${port}`;
     const readHealth = () =>
       spawnSync(dockerfile.healthCheck[0] ?? '', dockerfile.healthCheck.slice(1), options).status;

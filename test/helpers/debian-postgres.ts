@@ -8,18 +8,9 @@ import { join } from 'node:path';
 import type pg from 'pg';
 import { applyMigrations, readMigrations } from '../../src/store/migrations.ts';
 import { MIGRATIONS } from './gateway.ts';
+import { endProcess, findPort, untilReady } from './process.ts';
 import { isPresent } from './requirement.ts';
-import {
-  asAdmin,
-  copyFirst,
-  findPort,
-  keepFirst,
-  killFamily,
-  PASSWORD,
-  type PostgresServer,
-  stopFamily,
-  untilReady,
-} from './servers.ts';
+import { asAdmin, createOnce, killFamily, loginUrl, PASSWORD, type PostgresServer, stopFamily } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
 /** Its programs. */
@@ -49,9 +40,7 @@ export function canTestOnDebian(extension: 'pgtap' | 'plpgsql_check'): boolean {
 /** Starts it in a folder of its own and applies the migrations, without the demo data. */
 export async function startDebianPostgres(): Promise<DebianPostgres> {
   const { adminUrl: superuserUrl, stop } = await startBareDebianPostgres(SUPERUSER);
-  const owner = new URL(superuserUrl);
-  owner.username = OWNER;
-  const ownerUrl = owner.href;
+  const ownerUrl = loginUrl(superuserUrl, OWNER);
   try {
     await asAdmin(superuserUrl, makeProject);
     await asAdmin(ownerUrl, async (db) => {
@@ -108,7 +97,7 @@ export async function startBareDebianPostgres(
     await untilReady(server, () => asAdmin(adminUrl, async () => true));
   };
   const shutDown = async () => {
-    if (server?.exitCode === null && server.kill('SIGINT')) await once(server, 'exit');
+    if (server) await endProcess(server, 'SIGINT');
   };
   const stop = async () => {
     await shutDown();
@@ -117,7 +106,10 @@ export async function startBareDebianPostgres(
   try {
     if (user) chownSync(folder, user.uid, user.gid);
     if (create) create(options);
-    else createCluster(superuser, auth, options);
+    else {
+      const first = join(tmpdir(), `postgres-15-${superuser}-${auth}`);
+      await createOnce(first, join(folder, 'data'), () => createCluster(superuser, auth, options));
+    }
     await start();
   } catch (error) {
     await stop();
@@ -151,14 +143,6 @@ type Options = Partial<ReturnType<typeof findUser>> & { readonly cwd: string };
 
 /** Creates the folder `data`. */
 function createCluster(superuser: string, auth: string, options: Options): void {
-  const first = join(tmpdir(), `postgres-15-${superuser}-${auth}`);
-  if (!copyFirst(first, join(options.cwd, 'data'))) {
-    runInitdb(superuser, auth, options);
-    keepFirst(first, join(options.cwd, 'data'));
-  }
-}
-
-function runInitdb(superuser: string, auth: string, options: Options): void {
   const passwordFile = join(options.cwd, 'password');
   writeFileSync(passwordFile, PASSWORD);
   if (options.uid !== undefined && options.gid !== undefined) chownSync(passwordFile, options.uid, options.gid);

@@ -1,13 +1,13 @@
 // PgBouncer of Debian, in front of a Postgres of the tests.
 
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { findUser } from './debian-postgres.ts';
+import { endProcess, findPort, untilReady } from './process.ts';
 import { isPresent } from './requirement.ts';
-import { asAdmin, findPort, untilReady } from './servers.ts';
+import { asAdmin } from './servers.ts';
 
 const BINARY = '/usr/sbin/pgbouncer';
 
@@ -48,7 +48,7 @@ pool_mode = ${mode}
   if (user) for (const path of [folder, users, settings]) chownSync(path, user.uid, user.gid);
   const server = spawn(BINARY, ['--quiet', settings], { ...user, stdio: 'ignore' });
   const stop = async () => {
-    if (server.exitCode === null && server.kill('SIGKILL')) await once(server, 'exit');
+    await endProcess(server, 'SIGKILL');
     rmSync(folder, { recursive: true });
   };
   url.port = String(port);

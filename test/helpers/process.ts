@@ -5,11 +5,9 @@ import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
-
-const NODE_COMPILE_CACHE = resolve('node_modules/.cache/compiled');
 
 /** Environment variables; those that are undefined are not set. */
 export type Environment = Readonly<Record<string, string | undefined>>;
@@ -84,9 +82,9 @@ export class GatewayProcess {
   constructor(env: Environment, options: ProcessOptions = {}) {
     const { launcher = [], nodeArgs = [], args = [], cwd, stdio = 'pipe', isGroup = false, isText } = options;
     const [command = '', ...rest] = [...launcher, process.execPath, ...nodeArgs, 'src/start.js', ...args];
+    const { PATH, NODE_COMPILE_CACHE } = process.env;
     this.child = spawn(command, rest, {
-      // A compile cache saves half of the processor time of a start.
-      env: { PATH: process.env.PATH, NODE_COMPILE_CACHE, PORT: '0', REFUSALS_PER_MINUTE: '0', DRAIN_MS: '0', ...env },
+      env: { PATH, NODE_COMPILE_CACHE, PORT: '0', REFUSALS_PER_MINUTE: '0', DRAIN_MS: '0', ...env },
       cwd,
       stdio,
       detached: isGroup,
@@ -169,6 +167,11 @@ export class GatewayProcess {
       check();
     });
   }
+}
+
+/** Ends a process, unless it has ended. */
+export async function endProcess(child: ChildProcess, signal?: NodeJS.Signals): Promise<void> {
+  if (child.kill(signal)) await once(child, 'exit');
 }
 
 /** Waits until a server that was started is ready. Throws if its process ends first. */

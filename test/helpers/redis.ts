@@ -6,8 +6,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { endProcess, findPort, untilReady } from './process.ts';
 import { isPresent } from './requirement.ts';
-import { findPort, untilReady } from './servers.ts';
 
 const BINARY = '/usr/bin/redis-server';
 
@@ -35,7 +35,7 @@ export async function startRedis(settings: readonly string[] = [], port?: number
   const args = ['--port', `${taken}`, '--bind', '127.0.0.1', ...nothingKept, ...settings];
   const server = spawn(BINARY, args, { stdio: 'ignore' });
   const stop = async () => {
-    if (server.exitCode === null && server.kill('SIGKILL')) await once(server, 'exit');
+    await endProcess(server, 'SIGKILL');
     rmSync(folder, { recursive: true, force: true });
   };
   await untilReady(server, () => listens(taken));

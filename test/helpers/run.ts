@@ -1,11 +1,7 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { resolve } from 'node:path';
 import { expect } from 'vitest';
 import { administer } from '../../src/admin/main.ts';
-
-/** A compile cache saves half of the start of a script. */
-const COMMON_ENV = { PATH: process.env.PATH, NODE_COMPILE_CACHE: resolve('node_modules/.cache/compiled') };
 
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
@@ -47,7 +43,8 @@ export function runAdmin(args: readonly string[], env: Record<string, string>): 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
 export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const { env, cwd = '.', input } = options;
-  const child = spawn(process.execPath, [file, ...args], { cwd, env: { ...COMMON_ENV, ...env } });
+  const { PATH, NODE_COMPILE_CACHE } = process.env;
+  const child = spawn(process.execPath, [file, ...args], { cwd, env: { PATH, NODE_COMPILE_CACHE, ...env } });
   let [output, errors] = ['', ''];
   child.stdout.on('data', (chunk) => {
     output += chunk;

@@ -2,7 +2,6 @@
 // TEST_DATABASE_URL names.
 
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
-import { once } from 'node:events';
 import { chmodSync, chownSync, existsSync, mkdtempSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
@@ -14,9 +13,9 @@ import { NOBODY } from '../../src/store/embedded/folder.ts';
 import { findPrograms } from '../../src/store/embedded/programs.ts';
 import { ADMINISTRATOR, createCluster, type Settings, startServer } from '../../src/store/embedded/server.ts';
 import { applyMigrations, distribute, readMigrations, runScript } from '../../src/store/migrations.ts';
-import { findPort, untilReady, waitForAnswer } from './process.ts';
+import { endProcess, findPort, waitForAnswer } from './process.ts';
 
-export { findPort, untilReady };
+export { findPort };
 
 /** Login roles and their attributes; each may become `gateway`, and one is it without SET ROLE, as behind a pooler. */
 const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
@@ -117,13 +116,9 @@ export async function startEmbeddedPostgres(
   chmodSync(folder, 0o755);
   if (process.getuid?.() === 0) chownSync(folder, NOBODY, NOBODY);
   const [programs, port, data] = [await findPrograms(undefined), await findPort(), join(folder, 'data')];
-  const first = join(tmpdir(), 'postgres-18');
+  const create = () => createCluster(data, programs);
   // A benchmark needs one server only, and would leave the copy behind.
-  if (!process.env.VITEST) await createCluster(data, programs);
-  else if (!copyFirst(first, data)) {
-    await createCluster(data, programs);
-    keepFirst(first, data);
-  }
+  await (process.env.VITEST ? createOnce(join(tmpdir(), 'postgres-18'), data, create) : create());
   const own = { listen_addresses: '127.0.0.1', port, unix_socket_directories: folder };
   const server = await startServer({
     ...{ programs, folder: data, onOutput },
@@ -153,15 +148,13 @@ export async function startEmbeddedPostgres(
   };
 }
 
-/** Copies the first data folder of the run, if it was kept: initdb takes fifteen times as long. */
-export function copyFirst(first: string, folder: string): boolean {
-  if (!existsSync(first)) return false;
-  execFileSync('cp', ['-a', first, folder]);
-  return true;
-}
-
-/** Keeps a copy of a data folder whose server has not started yet. */
-export function keepFirst(first: string, folder: string): void {
+/** Creates a data folder, or copies the first one of the run, which no server has used: initdb takes fifteen times as long. */
+export async function createOnce(first: string, folder: string, create: () => unknown): Promise<void> {
+  if (existsSync(first)) {
+    execFileSync('cp', ['-a', first, folder]);
+    return;
+  }
+  await create();
   const copy = `${folder}.copy`;
   execFileSync('cp', ['-a', folder, copy]);
   try {
@@ -298,11 +291,7 @@ export async function startPostgrest(
     url,
     env: { SUPABASE_URL: url, SUPABASE_KEY: POSTGREST_KEY, SUPABASE_REST_PATH: '/' },
     process: child,
-    stop: async () => {
-      if (child.exitCode !== null || child.signalCode !== null) return;
-      child.kill();
-      await once(child, 'exit');
-    },
+    stop: () => endProcess(child),
   };
 }
 
@@ -326,7 +315,5 @@ export async function runSql<T extends pg.QueryResultRow>(url: string, sql: stri
 
 /** The same server's URL with another database. */
 export function databaseUrl(adminUrl: string, name: string): string {
-  const url = new URL(adminUrl);
-  url.pathname = `/${name}`;
-  return url.href;
+  return Object.assign(new URL(adminUrl), { pathname: `/${name}` }).href;
 }
