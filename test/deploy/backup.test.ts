@@ -21,6 +21,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import { ANA, AURORA, BOSQUE } from '../helpers/admin.ts';
 import { type BareDebianPostgres, canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED, startConfigured, startGateway } from '../helpers/gateway.ts';
+import { readBlocks } from '../helpers/readme.ts';
 import { runAdmin, succeed } from '../helpers/run.ts';
 import {
   asAdmin,
@@ -36,23 +37,14 @@ import { waitFor } from '../helpers/wait-for.ts';
 
 // The commands of docs/backup.md, run as they stand there; only placeholders are replaced.
 
-const PAGE = readFileSync('docs/backup.md', 'utf8');
-
-/** The code blocks of a section in a language. */
-function readBlocks(heading: string, language: string): string[] {
-  const [, section = ''] = new RegExp(`^## ${heading}\n(.*?)(?=^## |(?![^]))`, 'ms').exec(PAGE) ?? [];
-  return [...section.matchAll(new RegExp(`^( *)\`\`\`${language}\n(.*?)^\\1\`\`\`$`, 'gms'))].map(
-    ([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
-  );
-}
-
-const [DUMP = ''] = readBlocks('Dump', 'sh');
-const [RESTORE = ''] = readBlocks('Restore a dump', 'sh');
-const [BASE_BACKUP = '', SHOW_ARCHIVED = '', PUT_BACK = ''] = readBlocks('Point in time', 'sh');
-const [BACK_UP = '', PUT_STORE_BACK = ''] = readBlocks('Embedded store', 'sh');
-const [CRON = ''] = readBlocks('Embedded store', 'crontab');
-const [KEEP_ERASURES = '', REPEAT_ERASURES = ''] = readBlocks('Erasures', 'sh');
-const [ARCHIVE = '', RECOVERY = ''] = readBlocks('Point in time', 'ini');
+const readPage = (heading: string, language: string) => readBlocks('docs/backup.md', heading, language);
+const [DUMP = ''] = readPage('Dump', 'sh');
+const [RESTORE = ''] = readPage('Restore a dump', 'sh');
+const [BASE_BACKUP = '', SHOW_ARCHIVED = '', PUT_BACK = ''] = readPage('Point in time', 'sh');
+const [BACK_UP = '', PUT_STORE_BACK = ''] = readPage('Embedded store', 'sh');
+const [CRON = ''] = readPage('Embedded store', 'crontab');
+const [KEEP_ERASURES = '', REPEAT_ERASURES = ''] = readPage('Erasures', 'sh');
+const [ARCHIVE = '', RECOVERY = ''] = readPage('Point in time', 'ini');
 
 /** Runs a block in the shell with `set -e`; gives all that it prints. */
 async function runBlock(block: string, dump: string, url: string): Promise<string> {

@@ -3,9 +3,12 @@
 import { readFileSync } from 'node:fs';
 
 /** The text of each code block of a section, in a language. */
-function readBlocks(page: string, heading: string, language: string): string[] {
-  const [, section = ''] = new RegExp(`^## ${heading}\n(.*?)(?=^## )`, 'ms').exec(readFileSync(page, 'utf8')) ?? [];
-  return [...section.matchAll(new RegExp(`^\`\`\`${language}\n(.*?)^\`\`\`$`, 'gms'))].map(([, text = '']) => text);
+export function readBlocks(page: string, heading: string, language: string): string[] {
+  const text = readFileSync(page, 'utf8');
+  const [, section = ''] = new RegExp(`^## ${heading}\n(.*?)(?=^## |(?![^]))`, 'ms').exec(text) ?? [];
+  return [...section.matchAll(new RegExp(`^( *)\`\`\`${language}\n(.*?)^\\1\`\`\`$`, 'gms'))].map(
+    ([, indent = '', text = '']) => text.replaceAll(new RegExp(`^${indent}`, 'gm'), ''),
+  );
 }
 
 const PAGE = 'docs/adding-an-operation.md';
