@@ -93,12 +93,7 @@ const body = fc.record({
   p_academia_id: fc.option(spelledId, { nil: undefined, freq: 2 }),
 });
 const list = fc.constantFrom(...Object.entries(QUERIES)).chain(([operation, inputs]) =>
-  fc.record({
-    operation: fc.constant(operation),
-    query: someOf(inputs),
-    body: fc.constant(undefined),
-    idempotencyKey: fc.constant(undefined),
-  }),
+  fc.record({ operation: fc.constant(operation), query: someOf(inputs) }),
 );
 const creation = fc.record({
   operation: fc.constant('criarAluno'),

@@ -5,14 +5,8 @@ import { isDeepStrictEqual } from 'node:util';
 import { describeRequest, functionOf, type Request } from './request.ts';
 import { ownOf, type World } from './world.ts';
 
-type Student = {
-  readonly id: string;
-  readonly nome: string;
-  readonly email: string;
-  readonly ativo: boolean;
-  readonly academia_id: string | null;
-  readonly criado_em: string;
-};
+/** A student as an answer has it. */
+type Student = Omit<World['alunos'][number], 'tenant_id' | 'personal_id'>;
 
 /** The answer to expect; of a student that is new, everything but what the database makes. */
 type Expected =

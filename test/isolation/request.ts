@@ -7,12 +7,9 @@ export type Request = {
   readonly operation: string;
   readonly key: string;
   readonly query: Readonly<Record<string, string>>;
-  readonly body: Readonly<Record<string, string>> | undefined;
-  readonly idempotencyKey: string | undefined;
+  readonly body?: Readonly<Record<string, string>>;
+  readonly idempotencyKey?: string | undefined;
 };
-
-/** An answer as the wire has it. */
-export type RawAnswer = { readonly status: number; readonly headers: Headers; readonly text: string };
 
 /** The function that an operation calls. */
 export function functionOf(operation: string): string {
@@ -20,7 +17,7 @@ export function functionOf(operation: string): string {
 }
 
 /** Sends a request to a gateway. */
-export async function send(url: string, request: Request): Promise<RawAnswer> {
+export async function send(url: string, request: Request): Promise<{ status: number; text: string }> {
   const { method, path } = entryOf(request.operation);
   const response = await fetch(`${url}${path}?${new URLSearchParams(request.query)}`, {
     method,
@@ -30,7 +27,7 @@ export async function send(url: string, request: Request): Promise<RawAnswer> {
     },
     ...(request.body && { body: JSON.stringify(request.body) }),
   });
-  return { status: response.status, headers: response.headers, text: await response.text() };
+  return { status: response.status, text: await response.text() };
 }
 
 /** The call that a valid request comes to, for a store without a gateway in front of it. */

@@ -94,27 +94,17 @@ export const SAMPLE: World = {
 };
 
 const someIds = [BOTH, ONLY_B, MISSING_ID];
-const afterSome = someIds.map((after) => ({ after }));
+/** Queries with each of these ids as one filter. */
+const withSome = (filter: string) => someIds.map((id): Record<string, string> => ({ [filter]: id }));
+const byTrainer = someIds.map((id) => ({ id_personal: id.replaceAll('-', '') }));
+/** A page of the second row alone. */
+const SECOND = { limit: '1', offset: '1' };
 
 /** What A asks; of each line B asks the first two. */
 const QUERIES: readonly (readonly [operation: string, ...queries: Record<string, string>[]])[] = [
-  ['listarAcademias', {}, { limit: '1', offset: '1' }, { ativo: 'false' }, ...afterSome],
-  [
-    'listarPersonais',
-    {},
-    { limit: '1', offset: '1' },
-    ...someIds.map((academia_id) => ({ academia_id })),
-    ...afterSome,
-  ],
-  [
-    'listarAlunos',
-    {},
-    { limit: '1', offset: '1' },
-    { ativo: 'false' },
-    ...someIds.map((academia_id) => ({ academia_id })),
-    ...someIds.map((id) => ({ id_personal: id.replaceAll('-', '') })),
-    ...afterSome,
-  ],
+  ['listarAcademias', {}, SECOND, { ativo: 'false' }, ...withSome('after')],
+  ['listarPersonais', {}, SECOND, ...withSome('academia_id'), ...withSome('after')],
+  ['listarAlunos', {}, SECOND, { ativo: 'false' }, ...withSome('academia_id'), ...byTrainer, ...withSome('after')],
   [
     'listarAlunos',
     { nome: 'ana' },
@@ -129,28 +119,21 @@ const QUERIES: readonly (readonly [operation: string, ...queries: Record<string,
   [
     'listarTreinos',
     {},
-    { limit: '1', offset: '1' },
+    SECOND,
     { ativo: 'false' },
     { data_inicio_gte: '2024-03-02' },
     { data_inicio_gte: '2024-03-01', limit: '1' },
-    { data_inicio_gte: '2024-03-01', limit: '1', offset: '1' },
-    ...someIds.map((id_aluno) => ({ id_aluno })),
-    ...someIds.map((id_personal) => ({ id_personal })),
-    ...afterSome,
+    { data_inicio_gte: '2024-03-01', ...SECOND },
+    ...withSome('id_aluno'),
+    ...withSome('id_personal'),
+    ...withSome('after'),
   ],
-  [
-    'listarAnamneses',
-    {},
-    { limit: '1', offset: '1' },
-    { status: 'pendente' },
-    ...someIds.map((id_aluno) => ({ id_aluno })),
-    ...afterSome,
-  ],
-  ['listarSecoes', {}, { limit: '1', offset: '1' }, ...afterSome],
+  ['listarAnamneses', {}, SECOND, { status: 'pendente' }, ...withSome('id_aluno'), ...withSome('after')],
+  ['listarSecoes', {}, SECOND, ...withSome('after')],
 ];
 
 const ask = (key: string, operation: string, query: Record<string, string> = {}): Request => {
-  return { operation, key, query, body: undefined, idempotencyKey: undefined };
+  return { operation, key, query };
 };
 
 const create = (key: string, body: Record<string, string> = {}, idempotencyKey?: string): Request => {
