@@ -6,11 +6,12 @@ import type { CompiledDocument } from '../../src/openapi/compile.ts';
 import { type Example, findKeyScheme, readExamples } from '../../src/openapi/examples.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
 import { readProperties, type Schema } from '../../src/openapi/schema.ts';
-import type { Argument, Call, Result, Store } from '../../src/store/store.ts';
+import type { Argument, Call, Result } from '../../src/store/store.ts';
 import { document, operations } from '../helpers/api.ts';
-import { type Db, openDatabase, rows } from '../helpers/database.ts';
+import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
 import { compileOnce } from '../helpers/gateway.ts';
-import { openWithinTransaction } from './in-process-store.ts';
+import { column } from './check.ts';
+import { openWithinTransaction, tried } from './in-process-store.ts';
 import { findReaders, ONE_WALL, removePredicates } from './removal.ts';
 import { MISSING_ID } from './world.ts';
 
@@ -53,7 +54,7 @@ beforeAll(async () => {
   foreignIds = [];
   for (const { name } of isolated.filter(({ has_id }) => has_id)) {
     const first = `select id from private.${name} where tenant_id <> ${OWN_TENANT} order by id limit 1`;
-    foreignIds.push(...(await rows<{ id: string }>(db, first)).map(({ id }) => id));
+    foreignIds.push(...(await column(db, first)));
   }
 });
 
@@ -76,30 +77,7 @@ function describeResult(result: Result, generated: readonly string[] = []): unkn
 }
 
 /** Does something in a transaction that is taken back. */
-async function undone<T>(work: () => Promise<T>): Promise<T> {
-  await db.exec('begin');
-  try {
-    return await work();
-  } finally {
-    await db.exec('rollback');
-  }
-}
-
-/** Takes back what some work does in a transaction that is open. */
-async function tried<T>(work: () => Promise<T>): Promise<T> {
-  await db.exec('savepoint tried');
-  try {
-    return await work();
-  } finally {
-    await db.exec('rollback to savepoint tried; release savepoint tried');
-  }
-}
-
-async function inTurn<T, U>(items: readonly T[], work: (item: T) => Promise<U>): Promise<U[]> {
-  const results: U[] = [];
-  for (const item of items) results.push(await work(item));
-  return results;
-}
+const undone = <T>(work: () => Promise<T>) => as(db, 'postgres', work);
 
 /** An example, and for a read the same without its filters too, which could hide what is of others. */
 function withoutFilters({ example, call }: { example: Example; call: Call }) {
@@ -186,7 +164,7 @@ test('a predicate without blanks names the tenant too', async () => {
 
 // To remove a wall takes longer than most calls.
 describe.each(ONE_WALL)('with $walls', ({ walls, remove }) => {
-  let store: Store;
+  let store: ReturnType<typeof openWithinTransaction>;
 
   beforeAll(async () => {
     await db.exec('begin');
@@ -198,13 +176,13 @@ describe.each(ONE_WALL)('with $walls', ({ walls, remove }) => {
 
   test.each(ids)('%s has only data of its tenant', async (id) => {
     for (const { example, call } of (calls.get(id) ?? []).flatMap(withoutFilters)) {
-      const whole = await tried(() => store.call(call, NEVER));
-      const again = await tried(() => store.call(call, NEVER));
+      const whole = await tried(db, () => store.call(call, NEVER));
+      const again = await tried(db, () => store.call(call, NEVER));
       expect(
         describeResult(again, example.generated),
         `${call.function} answers the example ${example.name} otherwise each time: name what is generated in x-generated`,
       ).toEqual(describeResult(whole, example.generated));
-      const alone = await tried(async () => {
+      const alone = await tried(db, async () => {
         // Nothing of another tenant is left.
         await db.exec('set local session_replication_role = replica');
         for (const table of tables) await db.exec(`delete from private.${table} where tenant_id <> ${OWN_TENANT}`);
@@ -219,11 +197,11 @@ describe.each(ONE_WALL)('with $walls', ({ walls, remove }) => {
   test.each(ids)('%s answers an id of another tenant like one that does not exist', async (id) => {
     for (const { example, call } of calls.get(id) ?? []) {
       const describe_ = async (one: Call) =>
-        describeResult(await tried(() => store.call(one, NEVER)), example.generated);
-      const missing = await inTurn(withIds(call, MISSING_ID), describe_);
+        describeResult(await tried(db, () => store.call(one, NEVER)), example.generated);
+      const missing = await Array.fromAsync(withIds(call, MISSING_ID), describe_);
       for (const foreignId of foreignIds) {
         const why = `${call.function} accepts ${foreignId}, which belongs to another tenant: ${HELP}`;
-        expect(await inTurn(withIds(call, foreignId), describe_), why).toEqual(missing);
+        expect(await Array.fromAsync(withIds(call, foreignId), describe_), why).toEqual(missing);
       }
     }
   });

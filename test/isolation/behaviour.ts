@@ -1,10 +1,11 @@
 import { hash } from 'node:crypto';
 import { toHttpError } from '../../src/errors.ts';
 import type { PgError } from '../../src/store/sqlstate.ts';
-import type { Call, Result, Store } from '../../src/store/store.ts';
+import type { Call, Result } from '../../src/store/store.ts';
+import { STUDENT } from '../helpers/api.ts';
 import { type Db, rows } from '../helpers/database.ts';
-import { type Check, differences } from './check.ts';
-import { openWithinTransaction } from './in-process-store.ts';
+import { type Check, column, differences } from './check.ts';
+import { openWithinTransaction, tried } from './in-process-store.ts';
 import { Model, type ModelAnswer } from './model.ts';
 import { ALL_WALLS, removeRowSecurity } from './removal.ts';
 import { type Request, toCall } from './request.ts';
@@ -77,15 +78,12 @@ async function findUses(db: Db): Promise<string[]> {
     }
     await db.exec('create temporary table before on commit drop as select id, last_used_at from private.api_keys');
     await openWithinTransaction(db).call(toRecord(USES), NEVER);
-    const changed = await rows<{ name: string }>(
+    const changed = await column(
       db,
       `select name from private.api_keys k join before b using (id) where k.last_used_at is distinct from b.last_used_at`,
     );
-    const recorded = USES.filter(({ recorded }) => recorded);
-    return differences(
-      changed.map(({ name }) => name),
-      recorded.map(({ key }) => key),
-    );
+    const recorded = USES.flatMap(({ key, recorded }) => (recorded ? [key] : []));
+    return differences(changed, recorded);
   });
 }
 
@@ -113,13 +111,13 @@ async function findUsage(db: Db): Promise<string[]> {
       }
     }
     for (const { key, read } of CALLED) {
-      const found = await ask(store, 'consultar_uso', { p_api_key: key });
+      const found = await ask(db, 'consultar_uso', { p_api_key: key });
       const calls = Array.isArray(found) ? found.map(({ chamadas }) => chamadas) : found;
       findings.push(
         ...differences([`${key} reads ${JSON.stringify(calls)}`], [`${key} reads ${JSON.stringify(read)}`]),
       );
       if (!Array.isArray(found) || found.length === 0) continue;
-      const after = await ask(store, 'consultar_uso', { p_api_key: key, p_after: found[0].id });
+      const after = await ask(db, 'consultar_uso', { p_api_key: key, p_after: found[0].id });
       findings.push(...differences([JSON.stringify(after)], ['[]']));
     }
     return findings;
@@ -130,15 +128,9 @@ async function findUsage(db: Db): Promise<string[]> {
 async function findChanges(db: Db): Promise<string[]> {
   return inSample(db, async () => {
     await removeRowSecurity(db);
-    const store = openWithinTransaction(db);
     const created = new Map<string, string>();
     for (const key of ['a', 'b']) {
-      const { id } = await ask(
-        store,
-        'criar_aluno',
-        { p_api_key: key, p_nome: 'Caio', p_email: 'c@example.com' },
-        'row',
-      );
+      const { id } = await ask(db, 'criar_aluno', { p_api_key: key, ...STUDENT }, 'row');
       created.set(key, `alunos ${id}`);
     }
     const findings: string[] = [];
@@ -146,40 +138,35 @@ async function findChanges(db: Db): Promise<string[]> {
     for (const [index, key] of ['a', 'b'].entries()) {
       const { tenants: _tenants, api_keys: _keys, ...tables } = ownOf(SAMPLE, SAMPLE.tenants[index]?.id ?? '');
       const records = Object.entries(tables).flatMap(([table, rows]) => rows.map(({ id }) => `${table} ${id}`));
-      const changes = await ask(store, 'listar_alteracoes', { p_api_key: key });
+      const changes = await ask(db, 'listar_alteracoes', { p_api_key: key });
       if (!Array.isArray(changes)) return [`the changes of ${key} are ${JSON.stringify(changes)}`];
       const told = changes.map(({ recurso, registro_id }) => `${recurso} ${registro_id}`);
       findings.push(...differences(told, [...records, created.get(key) ?? '']));
       foreign = changes[0]?.id;
-      const students = await ask(store, 'listar_alteracoes', { p_api_key: key, p_recurso: 'alunos' });
+      const students = await ask(db, 'listar_alteracoes', { p_api_key: key, p_recurso: 'alunos' });
       findings.push(...differences([`${students.length}`], [`${tables.alunos.length + 1}`]));
     }
-    const refused = JSON.stringify(await ask(store, 'listar_alteracoes', { p_api_key: 'a', p_after: foreign }));
+    const refused = JSON.stringify(await ask(db, 'listar_alteracoes', { p_api_key: 'a', p_after: foreign }));
     if (!refused.includes('must be the id of a change'))
       findings.push(`a change of another tenant is a place: ${refused}`);
-    const unpermitted = await ask(store, 'listar_alteracoes', { p_api_key: 'a-reads-gyms' });
+    const unpermitted = await ask(db, 'listar_alteracoes', { p_api_key: 'a-reads-gyms' });
     findings.push(...differences([unpermitted], ['API Key sem permissão para listar_alteracoes']));
-    const keyed = await rows<{ change: string }>(
+    const changed = await column(
       db,
-      `select format('%s %s %s', k.name, c.resource, array_to_string(c.records, ' ')) as change
+      `select format('%s %s %s', k.name, c.resource, array_to_string(c.records, ' '))
          from private.changes c join private.api_keys k on k.tenant_id = c.tenant_id and k.id = c.key
         where k.name in ('a', 'b')`,
     );
-    const changed = keyed.map(({ change }) => change);
-    return [
-      ...findings,
-      ...differences(
-        changed,
-        [...created].map(([key, record]) => `${key} ${record}`),
-      ),
-    ];
+    const expected = [...created].map(([key, record]) => `${key} ${record}`);
+    return [...findings, ...differences(changed, expected)];
   });
 }
 
 /** The rows or the row that a function gives, or the text of its failure. */
 // biome-ignore lint/suspicious/noExplicitAny: it is of as many types as there are functions
-async function ask(store: Store, name: string, args: Call['args'], returns: 'row' | 'rows' = 'rows'): Promise<any> {
-  const result = await store.call({ function: name, args, returns, readOnly: returns === 'rows' }, NEVER);
+async function ask(db: Db, name: string, args: Call['args'], returns: 'row' | 'rows' = 'rows'): Promise<any> {
+  const call: Call = { function: name, args, returns, readOnly: returns === 'rows' };
+  const result = await openWithinTransaction(db).call(call, NEVER);
   return 'json' in result ? JSON.parse(result.json) : toHttpError(result.failure).error;
 }
 
@@ -198,14 +185,14 @@ async function findRows(db: Db): Promise<string[]> {
   return inSample(db, async () => {
     await db.exec(`insert into private.idempotency_keys (tenant_id, key, request_hash)
                    values ('${OWN}', 'k', sha256('')), ('${OTHER}', 'k', sha256(''))`);
-    const tables = await rows<{ name: string }>(
+    const tables = await column(
       db,
-      `select oid::regclass::text as name from pg_class
+      `select oid::regclass::text from pg_class
         where relnamespace = 'private'::regnamespace and has_table_privilege('gateway_functions', oid, 'select')`,
     );
     // The sample has rows of the tables that the model knows.
     const filled: string[] = [];
-    for (const { name } of tables) {
+    for (const name of tables) {
       if ((await rows(db, `select from ${name} where tenant_id = '${OWN}' limit 1`)).length > 0) filled.push(name);
     }
     const findings: string[] = [];
@@ -224,23 +211,18 @@ async function findRows(db: Db): Promise<string[]> {
 
 /** The rows that a statement gives where this tenant was verified, or the code that it fails with. */
 async function resultOf(db: Db, tenant: string | undefined, sql: string): Promise<string> {
-  await db.exec(`savepoint attempt; set local role gateway_functions; set local wellness.tenant_id = '${tenant}'`);
-  try {
+  const found = tried(db, async () => {
+    await db.exec(`set local role gateway_functions; set local wellness.tenant_id = '${tenant}'`);
     return JSON.stringify(await rows(db, sql));
-  } catch (error) {
-    return `an error with code ${(error as PgError).code}`;
-  } finally {
-    await db.exec('rollback to savepoint attempt; release savepoint attempt');
-  }
+  });
+  return found.catch((error: PgError) => `an error with code ${error.code}`);
 }
 
 /** Does something in the world of the sample, and takes it all back. */
-async function inSample<T>(db: Db, work: () => Promise<T>): Promise<T> {
-  await db.exec(`savepoint sample; set local timezone = 'UTC'`);
-  try {
+function inSample<T>(db: Db, work: () => Promise<T>): Promise<T> {
+  return tried(db, async () => {
+    await db.exec(`set local timezone = 'UTC'`);
     await loadWorld(db, SAMPLE);
-    return await work();
-  } finally {
-    await db.exec('rollback to savepoint sample; release savepoint sample');
-  }
+    return work();
+  });
 }

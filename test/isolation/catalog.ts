@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { type Db, rows } from '../helpers/database.ts';
 import { LOGIN_NAMES } from '../helpers/servers.ts';
-import { type Check, differences } from './check.ts';
+import { type Check, column, differences } from './check.ts';
 import { readNeeds } from './needs.ts';
 
 /** The roles that the tests log in as. */
@@ -72,8 +72,8 @@ const OTHER_POLICIES = [
 
 const GRANTEE = `case when a.grantee = 0 then 'everybody' else a.grantee::regrole::text end`;
 const MAY_PASS_ON = `case when a.is_grantable then ' with grant option' else '' end`;
-const OUR_SCHEMAS = `('public', 'private')`;
-const OUR_TABLES = `c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p')`;
+export const OUR_SCHEMAS = `('public', 'private')`;
+export const OUR_TABLES = `c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p')`;
 const OUR_FUNCTIONS = `pg_proc p join pg_namespace n on n.oid = p.pronamespace and n.nspname in ${OUR_SCHEMAS}`;
 
 /** Rules for the catalog. */
@@ -216,10 +216,4 @@ function rule(name: string, sql: string, expected: readonly string[] | ((db: Db)
 function isolationOf(table: string): string {
   const column = table === 'tenants' ? 'id' : 'tenant_id';
   return `${table}.tenant_isolation: permissive, all to gateway_functions using (${column} = private.current_tenant())`;
-}
-
-/** The texts that a query of one column gives. */
-async function column(db: Db, sql: string): Promise<string[]> {
-  const found = await rows<Record<string, string>>(db, sql);
-  return found.map((row) => String(Object.values(row)[0]));
 }

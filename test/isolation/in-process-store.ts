@@ -4,10 +4,9 @@ import type { Result, Store } from '../../src/store/store.ts';
 import type { Db } from '../helpers/database.ts';
 
 /** A store inside a transaction of the test, which can take back all that the calls have done. */
-export function openWithinTransaction(db: Db): Store {
+export function openWithinTransaction(db: Db): Pick<Store, 'call'> {
   const write = createStatementWriter();
   return {
-    description: 'Postgres by the connection of the test',
     call: async (call): Promise<Result> => {
       const { text, values } = write(call, call.returns);
       await db.exec('savepoint call; set local role gateway');
@@ -21,8 +20,15 @@ export function openWithinTransaction(db: Db): Store {
         return { failure: toFailure(error as PgError) };
       }
     },
-    check: async () => undefined,
-    describe: async () => ({ functions: [] }),
-    close: async () => {},
   };
+}
+
+/** Takes back what some work does in a transaction that is open. */
+export async function tried<T>(db: Db, work: () => Promise<T>): Promise<T> {
+  await db.exec('savepoint tried');
+  try {
+    return await work();
+  } finally {
+    await db.exec('rollback to savepoint tried; release savepoint tried');
+  }
 }

@@ -2,6 +2,7 @@
 // round, and what is not there is given.
 
 import { type Db, rows } from '../helpers/database.ts';
+import { OUR_SCHEMAS, OUR_TABLES } from './catalog.ts';
 import { editFunctions, PASSED_ON, PERMISSION, PREDICATES, RECORD, TENANT, VERIFICATION } from './edits.ts';
 
 /** One change to the database, as SQL for the administrator. */
@@ -16,8 +17,6 @@ const STRANGER = 'stranger';
 const OUR_ROLES = ['gateway', 'gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search'];
 /** Everybody who could be granted something. */
 const GRANTEES = ['public', STRANGER, ...OUR_ROLES];
-const OUR_SCHEMAS = `('public', 'private')`;
-const OUR_TABLES = `c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p')`;
 
 /** A subquery for the rights that an ACL gives, as `privilege role`. */
 const rightsIn = (acl: string) =>

@@ -1,4 +1,5 @@
 import { type Db, rows } from '../helpers/database.ts';
+import { column } from './check.ts';
 
 type Table = { readonly name: string; readonly columns: readonly string[] };
 
@@ -10,14 +11,14 @@ export async function readNeeds(db: Db): Promise<string[]> {
        from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
       where c.relnamespace = 'private'::regnamespace and c.relkind in ('r', 'p') group by c.relname`,
   );
-  const bodies = await rows<{ body: string }>(
+  const bodies = await column(
     db,
-    `select p.prosrc as body from pg_proc p
+    `select p.prosrc from pg_proc p
       where p.proowner = 'gateway_functions'::regrole
          or p.pronamespace = 'private'::regnamespace and not p.prosecdef
             and has_function_privilege('gateway_functions', p.oid, 'execute')`,
   );
-  const text = bodies.map(({ body }) => body).join('\n');
+  const text = bodies.join('\n');
   return tables.flatMap((table) => readTable(table, text));
 }
 

@@ -1,6 +1,7 @@
 // Takes one of the two walls between the tenants away, to see that the other one holds.
 
 import { rows, type Sql } from '../helpers/database.ts';
+import { column } from './check.ts';
 
 /** A tenant predicate in the query of a function that the gateway calls, itself or through another one. */
 const PREDICATE = /\b\w+\.tenant_id\s*(?:=|<>)\s*[pv]_tenant\b/g;
@@ -34,8 +35,8 @@ export async function removeRowSecurity(db: Sql): Promise<string[]> {
 }
 
 /** The tables of schema private: one before those that it refers to, and the changes after the tables whose changes they are. */
-export async function findTables(db: Sql): Promise<string[]> {
-  const tables = await rows<{ name: string }>(
+export function findTables(db: Sql): Promise<string[]> {
+  return column(
     db,
     `with recursive tables (oid, level) as (
        select oid, 0 from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')
@@ -46,14 +47,13 @@ export async function findTables(db: Sql): Promise<string[]> {
      )
      select oid::regclass::text as name from tables group by oid order by max(level) desc, oid = 'private.changes'::regclass, 1`,
   );
-  return tables.map(({ name }) => name);
 }
 
 /** The functions that the gateway calls, itself or through another one, and that query a table of tenants. */
-export async function findReaders(db: Sql): Promise<string[]> {
-  const functions = await rows<{ name: string }>(
+export function findReaders(db: Sql): Promise<string[]> {
+  return column(
     db,
-    `select p.proname as name
+    `select p.proname
        from pg_proc p
       where (p.pronamespace = 'public'::regnamespace or p.pronamespace = 'private'::regnamespace and not p.prosecdef)
         and (p.proowner = 'gateway_functions'::regrole or has_function_privilege('gateway_functions', p.oid, 'execute'))
@@ -63,7 +63,6 @@ export async function findReaders(db: Sql): Promise<string[]> {
              and p.prosrc ~ ('\\m(from|join|update)\\s+' || o.polrelid::regclass || '\\M')
         )`,
   );
-  return functions.map(({ name }) => name);
 }
 
 async function removeFromFunctions(db: Sql, pattern: RegExp, replacement: string, functions = /./): Promise<string[]> {
