@@ -18,13 +18,11 @@ const ativo = fc.boolean();
 /** Which of the rows that there are. */
 const pick = fc.nat({ max: 11 });
 
+const functions = operations.map(({ id }) => functionOf(id));
 const key = fc.record({
-  permissions: fc.oneof(
-    { weight: 3, arbitrary: fc.constant(null) },
-    { weight: 1, arbitrary: fc.subarray(operations.map((operation) => functionOf(operation.id))) },
-  ),
-  active: mostly(true, fc.constant(false)),
-  expires_at: mostly(null, fc.constantFrom('2100-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00')),
+  permissions: mostly(fc.constant(null), fc.subarray(functions)),
+  active: mostly(fc.constant(true), fc.constant(false)),
+  expires_at: mostly(fc.constant(null), fc.constantFrom('2100-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00')),
 });
 
 const tenant = fc.record({
@@ -56,10 +54,8 @@ const world: Arbitrary<World> = fc.array(tenant, { minLength: 2, maxLength: 4 })
 });
 
 const anyId = fc.constantFrom(...IDS, MISSING_ID);
-const spelledId = fc.oneof(
-  { weight: 4, arbitrary: anyId },
-  { weight: 1, arbitrary: anyId.map((id) => id.toUpperCase()) },
-);
+const upperCaseId = anyId.map((id) => id.toUpperCase());
+const spelledId = mostly(anyId, upperCaseId);
 const personalId = fc.oneof(
   { weight: 4, arbitrary: anyId.map((id) => id.replaceAll('-', '')) },
   { weight: 1, arbitrary: anyId },
@@ -71,7 +67,7 @@ const page = {
   after: spelledId,
 };
 const word = { ativo: fc.constantFrom('true', 'false') };
-const search = fc.oneof({ weight: 3, arbitrary: letter }, { weight: 1, arbitrary: nome });
+const search = mostly(letter, nome);
 
 /** What every list takes, by operationId. */
 const QUERIES: Record<string, Record<string, Arbitrary<string>>> = {
@@ -89,7 +85,7 @@ export const LISTS = Object.keys(QUERIES);
 const body = fc.record({
   p_nome: nome,
   p_email: email,
-  p_data_nascimento: mostly(undefined, fc.constantFrom('1990-05-17', '31/12/1999')),
+  p_data_nascimento: mostly(fc.constant(undefined), fc.constantFrom('1990-05-17', '31/12/1999')),
   p_academia_id: fc.option(spelledId, { nil: undefined, freq: 2 }),
 });
 const list = fc.constantFrom(...Object.entries(QUERIES)).chain(([operation, inputs]) =>
@@ -104,10 +100,7 @@ const creation = fc.record({
 });
 
 /** A request to any operation, which lacks its key. */
-const keyless: Arbitrary<Omit<Request, 'key'>> = fc.oneof(
-  { weight: 4, arbitrary: list },
-  { weight: 1, arbitrary: creation },
-);
+const keyless: Arbitrary<Omit<Request, 'key'>> = mostly(list, creation);
 
 /** A world, and what is asked of it with the keys that it has and with one that it has not. */
 export const scenario: Arbitrary<{ readonly world: World; readonly requests: readonly Request[] }> = fc
@@ -148,14 +141,14 @@ function toRows(letter: string, { keys, ...tables }: TenantOf<typeof tenant>): W
   } as unknown as World;
 }
 
-/** One value most of the time, and at times another. */
-function mostly<T, U>(value: T, others: Arbitrary<U>): Arbitrary<T | U> {
-  return fc.oneof({ weight: 5, arbitrary: fc.constant<T | U>(value) }, { weight: 1, arbitrary: others });
+/** One kind of value most of the time, and at times another. */
+function mostly<T, U>(usual: Arbitrary<T | U>, others: Arbitrary<U>): Arbitrary<T | U> {
+  return fc.oneof({ weight: 5, arbitrary: usual }, { weight: 1, arbitrary: others });
 }
 
 /** A few of the filters that there are: with all of them at once nothing would be found. */
 function someOf(inputs: Record<string, Arbitrary<string>>): Arbitrary<Record<string, string>> {
-  const entries = Object.entries(inputs).map(([name, value]) => [name, mostly(undefined, value)] as const);
+  const entries = Object.entries(inputs).map(([name, value]) => [name, mostly(fc.constant(undefined), value)] as const);
   return fc.record(Object.fromEntries(entries)).map(withoutUndefined);
 }
 

@@ -5,7 +5,7 @@ import { findTables } from './removal.ts';
 type Owned = { readonly tenant_id: string };
 
 /** An API key, with the text that the database holds the hash of. */
-export type Key = Owned & {
+type Key = Owned & {
   readonly key: string;
   readonly permissions: readonly string[] | null;
   readonly active: boolean;
