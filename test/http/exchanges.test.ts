@@ -2,10 +2,10 @@
 
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
 import { messages } from '../../src/api/messages.ts';
 import { storeFault } from '../../src/errors.ts';
-import type { Result, Store } from '../../src/store/store.ts';
+import type { Result } from '../../src/store/store.ts';
 import { document, jsonBody, operations, STUDENT } from '../helpers/api.ts';
 import { startGateway, startOwnGateway, type TestGateway } from '../helpers/gateway.ts';
 import { expectSecure } from '../helpers/secure-headers.ts';
@@ -248,17 +248,12 @@ test.each(ENDINGS)(
 );
 
 test('the store is told the id of the request, and whose turn it takes', async () => {
-  const told: unknown[] = [];
-  const call: Store['call'] = (asked, signal, origin) => {
-    told.push(origin);
-    return store.call(asked, signal, origin);
-  };
+  const call = vi.fn(store.call);
   const to = await startOwnGateway({ store: { ...store, call } });
   for (const _ of [1, 2]) await ask('/alunos', { to, headers: { 'X-Request-Id': 'asked' } });
-  const requestId = 'asked';
-  expect(told).toMatchObject([
-    { requestId, share: 'address 127.0.0.1' },
-    { requestId, share: 'k' },
+  expect(call.mock.calls.map(([, , origin]) => origin)).toMatchObject([
+    { requestId: 'asked', share: 'address 127.0.0.1' },
+    { requestId: 'asked', share: 'k' },
   ]);
 });
 
@@ -431,14 +426,11 @@ describe('a body', () => {
     ['of 101 fields', fields(101), [422, { body: ['must not have more than 100 fields'] }, 'en']],
     ['with a field nested 65 deep', withField(nested(65)), [422, { p_sexo: [TOO_DEEP] }, 'en']],
     ['with a field nested 20,000 deep', withField(nested(20_000)), [422, { p_sexo: [TOO_DEEP] }, 'en']],
-    ...['"\\ud800"', '"a\\udc00b"', '"\\u0000"'].map(
-      (value) =>
-        [`with the field ${value}`, withField(value), [422, { p_sexo: [NO_TEXT] }, 'en']] as [
-          string,
-          string,
-          unknown[],
-        ],
-    ),
+    ...['"\\ud800"', '"a\\udc00b"', '"\\u0000"'].map((value): [string, string, unknown[]] => [
+      `with the field ${value}`,
+      withField(value),
+      [422, { p_sexo: [NO_TEXT] }, 'en'],
+    ]),
     [
       'with a name twice, whatever the value that it hides',
       `{"p_sexo":${nested(40_000)},"p_sexo":"x","p_nome":"\\u0000","p_nome":"Ana","p_email":"a@b.co"}`,

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterEach, beforeAll, beforeEach, describe, expect, onTestFinished, test, vi } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import { DeadlineError } from '../../src/deadline.ts';
-import { type Fault, OperatorError, storeFault } from '../../src/errors.ts';
+import { type Fault, OperatorError, type StoreFaultKind, storeFault } from '../../src/errors.ts';
 import { createReadiness, type Readiness } from '../../src/http/health.ts';
 import { createBuckets } from '../../src/limits/buckets.ts';
 import { type CompiledDocument, compileFile } from '../../src/openapi/compile.ts';
@@ -45,23 +45,14 @@ describe('readiness', () => {
 
   /** Of a store that does as it is told. */
   async function create(parts: Partial<Store>, { document = compileOnce(), ...options }: Options = {}) {
-    const asked = { check: 0, describe: 0 };
     const told: string[] = [];
     const tell = (text: string) => void told.push(text);
-    const own: Store = { ...createStubStore(), describe: async () => ({ functions }), ...parts };
+    const store: Store = { ...createStubStore(), describe: async () => ({ functions }), ...parts };
+    const [checks, descriptions] = [vi.spyOn(store, 'check'), vi.spyOn(store, 'describe')];
+    const asked = () => ({ check: checks.mock.calls.length, describe: descriptions.mock.calls.length });
     const compiled = await document;
     const readiness = createReadiness({
-      store: {
-        ...own,
-        check: (signal) => {
-          asked.check += 1;
-          return own.check(signal);
-        },
-        describe: (signal) => {
-          asked.describe += 1;
-          return own.describe(signal);
-        },
-      },
+      store,
       readDocument: () => compiled,
       deadlineMs: 600_000,
       isDriftFatal: true,
@@ -82,8 +73,7 @@ describe('readiness', () => {
         result: { ...result, columns: [...result.columns, { name: 'cor', type: 'text', isNullable: null }] },
       }),
     }));
-  const failing = (kind: 'storeUnavailable' | 'storeTimeout' | 'storeError') => async () =>
-    storeFault(kind, 'down').failure;
+  const failing = (kind: StoreFaultKind) => async () => storeFault(kind, 'down').failure;
 
   test.each<[what: string, parts: () => Partial<Store>, options: Options, report: object]>([
     ['all is well', () => ({}), {}, READY],
@@ -120,7 +110,7 @@ describe('readiness', () => {
     const readAfter = async (ms: number) => {
       vi.advanceTimersByTime(ms);
       await readiness.read();
-      return { ...asked, told: told.length };
+      return { ...asked(), told: told.length };
     };
     expect([await readAfter(0), await readAfter(0)]).toEqual(Array(2).fill({ check: 1, describe: 1, told: 0 }));
     found = extended();
@@ -180,7 +170,7 @@ describe('readiness', () => {
     vi.useRealTimers();
     const { readiness, asked } = await create({ check: () => never }, { deadlineMs: 100 });
     const reports = await Promise.all(Array.from({ length: 1_000 }, () => readiness.read()));
-    expect(asked.check).toBe(1);
+    expect(asked().check).toBe(1);
     expect(reports.filter(({ status }) => status === 'ready')).toEqual([]);
   });
 
