@@ -88,9 +88,9 @@ const body = fc.record({
   p_data_nascimento: mostly(fc.constant(undefined), fc.constantFrom('1990-05-17', '31/12/1999')),
   p_academia_id: fc.option(spelledId, { nil: undefined, freq: 2 }),
 });
-const list = fc.constantFrom(...Object.entries(QUERIES)).chain(([operation, inputs]) =>
-  fc.record({ operation: fc.constant(operation), query: someOf(inputs) }),
-);
+const list = fc
+  .constantFrom(...Object.entries(QUERIES))
+  .chain(([operation, inputs]) => fc.record({ operation: fc.constant(operation), query: someOf(inputs) }));
 const creation = fc.record({
   operation: fc.constant('criarAluno'),
   query: fc.constant({}),
