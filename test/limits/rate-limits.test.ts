@@ -26,16 +26,7 @@ function newAddress(): Record<string, string> {
 
 type Answer = { readonly status: number; readonly body: unknown; readonly headers: Headers; readonly ms: number };
 
-type LimitedGateway = {
-  readonly url: string;
-  /** How many requests have come to the store. */
-  calls(): number;
-  /** What was told of Redis. */
-  told(): readonly string[];
-  /** Whether requests are counted in Redis, as the metrics have it. */
-  isShared(): Promise<boolean>;
-  send(headers?: Record<string, string>): Promise<Answer>;
-};
+type LimitedGateway = Awaited<ReturnType<typeof startLimited>>;
 
 type Options = Partial<Config['rateLimits'] & Omit<TestGatewayOptions, 'store'>> & {
   /** The buckets that the workers of a gateway share. */
@@ -46,7 +37,7 @@ type Options = Partial<Config['rateLimits'] & Omit<TestGatewayOptions, 'store'>>
 const BACK = 'Requests are counted in Redis again';
 
 /** A gateway with a limit, behind a proxy, which ends with its test. */
-async function startLimited(options: Options): Promise<LimitedGateway> {
+async function startLimited(options: Options) {
   const { perAddress = 0, redisUrl, takeToken, ...others } = options;
   const store = createStudents(0);
   const rateLimits = { perAddress, redisUrl };
@@ -60,6 +51,7 @@ async function startLimited(options: Options): Promise<LimitedGateway> {
     const body = text === '' ? '' : JSON.parse(text);
     return { status: answer.status, body, headers: answer.headers, ms: performance.now() - begun };
   };
+  /** Whether requests are counted in Redis, as the metrics have it. */
   const isShared = async () => {
     const metrics = await (await fetch(new URL('/metrics', url))).text();
     return /^gateway_rate_limits_shared 1$/m.test(metrics);
@@ -85,11 +77,8 @@ function remaining({ headers }: Answer): number {
   return Number(/^"address";r=(\d+);/.exec(headers.get('RateLimit') ?? '')?.[1]);
 }
 
-async function statuses(count: number, send: () => Promise<Answer>): Promise<number[]> {
-  const result: number[] = [];
-  for (let n = 0; n < count; n += 1) result.push((await send()).status);
-  return result;
-}
+const statuses = (count: number, send: () => Promise<Answer>) =>
+  Array.fromAsync({ length: count }, async () => (await send()).status);
 
 test('counts a refused request for its operation', async () => {
   const ended: EndedRequest[] = [];

@@ -217,11 +217,8 @@ test('counts once what is sent again because the answer was lost', async () => {
 });
 
 describe('a key with limits', () => {
-  const statuses = async (count: number, { call }: Process) => {
-    const ended: number[] = [];
-    for (let n = 0; n < count; n += 1) ended.push((await call()).status);
-    return ended;
-  };
+  const statuses = (count: number, { call }: Process) =>
+    Array.fromAsync({ length: count }, async () => (await call()).status);
 
   test('gets so many calls at once and so many a minute', async () => {
     await setLimits({ per_minute: 1, burst: 3 });
