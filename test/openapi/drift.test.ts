@@ -93,12 +93,11 @@ const toText = withAnswer(() => ({ type: 'string' }));
 const toOne = withAnswer(({ items }) => items);
 const GYM = parse(`{ type: object, required: [id], properties: {
   id: { type: string, format: uuid }, ativo: { type: boolean }, criado_em: { type: string, format: date-time } } }`);
-/** The answer with an integer as the name. */
-const toInteger = (more: object) =>
-  withAnswer((list) => ({
-    ...list,
-    items: { ...GYM, properties: { ...GYM.properties, nome: { type: 'integer', ...more } } },
-  }));
+/** The answer with another schema of the name. */
+const withName = (nome: object, more = {}) =>
+  withAnswer((list) => ({ ...list, items: { ...GYM, ...more, properties: { ...GYM.properties, nome } } }));
+const toInteger = withName({ type: 'integer' });
+const toInt32 = withName({ type: 'integer', format: 'int32' });
 const ADDED = 'the response has no tenant_id; it returns the column tenant_id (an addition)';
 
 /** What is broken by a migration or an edit, and the finding. */
@@ -175,27 +174,20 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
     withColumns('nome text', 'nome private.academias'),
     'nome is string; the column nome is record, which is written as an object: return jsonb',
   ],
-  'rows for objects': [
-    withColumns('nome text', 'nome private.academias'),
-    undefined,
-    withAnswer((schema) => ({
-      ...schema,
-      items: { ...GYM, properties: { ...GYM.properties, nome: { type: 'object' } } },
-    })),
-  ],
+  'rows for objects': [withColumns('nome text', 'nome private.academias'), undefined, withName({ type: 'object' })],
   booleans: [withColumns('ativo boolean', 'ativo text'), 'ativo is boolean; the column ativo is text'],
   'integers without decimals': [
     withColumns('nome text', 'nome numeric'),
     /integer; the column nome is numeric, which may have decimals: return ::bigint$/,
-    toInteger({}),
+    toInteger,
   ],
   'integers of 32 bits': [
     withColumns('nome text', 'nome bigint'),
     /the column nome is bigint, which is larger: declare no format/,
-    toInteger({ format: 'int32' }),
+    toInt32,
   ],
-  'an integer of 32 bits': [withColumns('nome text', 'nome integer'), undefined, toInteger({ format: 'int32' })],
-  'a bigint for any integer': [withColumns('nome text', 'nome bigint'), undefined, toInteger({})],
+  'an integer of 32 bits': [withColumns('nome text', 'nome integer'), undefined, toInt32],
+  'a bigint for any integer': [withColumns('nome text', 'nome bigint'), undefined, toInteger],
   'columns of a table': [changed({ returns: 'setof private.academias' }), ADDED],
   'no null in a column whose domain is not null': [
     `create domain private.escrito as text not null;
@@ -223,10 +215,7 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
   'a column for a required property that is declared nowhere': [
     changed({}),
     'the response has nmoe; it returns no such column',
-    withAnswer((list) => ({
-      ...list,
-      items: { ...GYM, required: ['id', 'nmoe'], properties: { ...GYM.properties, nome: { type: 'string' } } },
-    })),
+    withName({ type: 'string' }, { required: ['id', 'nmoe'] }),
   ],
   'no record for a text': [
     `create type public.nomes as (nome text, apelido text); ${changed({ returns: 'public.nomes' })}`,
