@@ -9,7 +9,7 @@ import { compile } from '../../src/openapi/compile.ts';
 import { OWN_PATHS } from '../../src/openapi/url.ts';
 import type { Call } from '../../src/store/store.ts';
 import { document, documentOf, jsonBody } from '../helpers/api.ts';
-import { startGateway } from '../helpers/gateway.ts';
+import { startOwnGateway } from '../helpers/gateway.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 
 const store = createStubStore(() => Promise.reject(new Error('not called')));
@@ -190,20 +190,18 @@ test.each(['constructor', '__proto__'])('serves the operationId %s', async (oper
 });
 
 test('a store that throws is a 500 without details, and is logged in full', async () => {
-  const gateway = await startGateway({ store });
+  const gateway = await startOwnGateway({ store });
   const answer = await fetch(`${gateway.url}/academias`, { headers: { 'X-Api-Key': 'x' } });
   expect([answer.status, await answer.json()]).toEqual([500, { error: 'Internal error' }]);
   expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
-  await gateway.close();
 });
 
 test("the gateway's own paths, which no operation may have, are those that it answers", async () => {
-  const gateway = await startGateway({ store, docs: true, mcp: true });
+  const gateway = await startOwnGateway({ store, docs: true, mcp: true });
   // What it does not answer is a 404 of the operations.
   const answers = OWN_PATHS.map(async (path) => [
     path,
     (await fetch(new URL(path, gateway.url), { method: 'PUT' })).status,
   ]);
   expect(await Promise.all(answers)).toEqual(OWN_PATHS.map((path) => [path, 405]));
-  await gateway.close();
 });

@@ -7,7 +7,7 @@ import { runContract } from '../../scripts/conformance/run.ts';
 import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import type { DatabaseFunction, Store } from '../../src/store/store.ts';
-import { compileOnce, openDemoStore, startGateway } from '../helpers/gateway.ts';
+import { compileOnce, openDemoStore, startOwnGateway } from '../helpers/gateway.ts';
 import { replay } from '../helpers/http-file.ts';
 import { failuresOf } from '../scripts/conformance/checks.ts';
 
@@ -68,9 +68,8 @@ describe.each(FILES.map((file) => [basename(file, extname(file)), file] as const
   if (existsSync(callFile)) {
     test('each operation answers its calls as the document says', async () => {
       const { operations } = await compileOnce(document);
-      const gateway = await startGateway({ store, document });
+      const gateway = await startOwnGateway({ store, document });
       const succeeded = await replay(gateway, document, callFile);
-      await gateway.close();
       const called = [...operations.values()].filter(({ path }) => !path.startsWith(NOT_CALLED));
       expect(called.map(({ id }) => id).filter((id) => !succeeded.has(id))).toEqual([]);
     });
@@ -80,10 +79,9 @@ describe.each(FILES.map((file) => [basename(file, extname(file)), file] as const
   test('is served as it says', async () => {
     const contract = await readContract(document, compileOnce(document));
     const only = contract.operations.map(({ id }) => id).filter((id) => !(id in notAsked));
-    const gateway = await startGateway({ store, document });
+    const gateway = await startOwnGateway({ store, document });
     const options = { contract, only, url: gateway.url.replace(/\/$/, ''), key: KEY, seed: 7, runs: 1 };
     const report = await runContract({ ...options, demo: false, readOnly: false, timeoutMs: 20_000 });
-    await gateway.close();
     expect(failuresOf(report)).toEqual([]);
     expect(report.requests).toBeGreaterThan(only.length * 10);
   });
