@@ -337,31 +337,33 @@ describe('a gateway', () => {
   });
 
   test.each([
-    ['SIGKILL', 'Killed', undefined],
-    ['SIGKILL', 'Killed', 'SIGSTOP'],
-    ['SIGTERM', 'exit code 0', undefined],
+    ['the server', 'SIGKILL', 'Killed', undefined],
+    ['the server', 'SIGKILL', 'Killed', 'SIGSTOP'],
+    ['the server', 'SIGTERM', 'exit code 0', undefined],
+    ['a session', 'SIGKILL', 'client backend \\(PID \\d+\\) was terminated by signal 9: Killed', undefined],
   ] as const)(
-    'starts a server again that was ended by %s, and loses nothing acknowledged',
-    async (signal, reason, stop) => {
+    'starts a server again when %s was ended by %s, and loses nothing acknowledged',
+    async (ended, signal, reason, stop) => {
       const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
       // Postgres logs its end with several lines.
       const sleeping = runSql(toUrl(dataDir, 'postgres'), 'do $$ begin perform pg_sleep(600); end $$').catch(() => {});
-      await waitFor(async () => {
+      const session = await waitFor(async () => {
         const sql = `select pid from pg_stat_activity where wait_event = 'PgSleep'`;
         const [{ pid } = { pid: 0 }] = (await runSql(toUrl(dataDir, 'postgres'), sql)) as { pid: number }[];
         expect(pid).toBeGreaterThan(0);
-        // It does not notice that the server has ended, and keeps its memory and its output.
-        if (stop) process.kill(pid, stop);
+        return pid;
       });
+      // It does not notice that the server has ended, and keeps its memory and its output.
+      if (stop) process.kill(session, stop);
       const clients = await underLoad(clientsOf(gateway, 'repeated'), async () => {
-        process.kill(server, signal);
+        process.kill(ended === 'a session' ? session : server, signal);
         await waitFor(async () => {
           expect(pidOf(dataDir)).not.toBe(server);
           expect(await create(gateway.origin, 'Depois')).toMatchObject({ status: 201 });
         });
       });
       await sleeping;
-      await gateway.printed(`Postgres has ended: ${reason}; it is started again`, from);
+      await gateway.printed(new RegExp(`Postgres has ended: ${reason}; it is started again`), from);
       expect(clients.flatMap(({ failures }) => failures.filter(({ status }) => status !== 502))).toEqual([]);
       for (const client of clients.filter(({ options }) => options.creates === 'repeated')) {
         expect(await client.repeat()).toEqual(new Set([201]));

@@ -64,7 +64,11 @@ kill -KILL "$reader" 2>/dev/null
 [ -z "$temporary" ] || rm -rf "$temporary"
 exit "$code"`;
 
-/** Listens on the socket only, logs no personal data, and takes less memory than by default: the system caches the files too. */
+/**
+ * Listens on the socket only, logs no personal data, and takes less memory than by default: the system caches the files too. After a
+ * crash of one of its processes it ends, and is started again: Postgres 18 has been seen to stay in its own recovery for ever if the
+ * disk is full then.
+ */
 const SETTINGS: Settings = {
   listen_addresses: '',
   unix_socket_permissions: '0700',
@@ -73,6 +77,7 @@ const SETTINGS: Settings = {
   log_min_error_statement: 'panic',
   lc_messages: 'C',
   log_line_prefix: '%qsession: ',
+  restart_after_crash: 'off',
 };
 
 /** Creates an empty data folder, owned by the owner of its parent. Rejects with ServerError. */
@@ -184,9 +189,13 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   return run;
 }
 
-/** Log lines without the reason of an end: those of sessions, of normal work, and what follows the first line of a message. */
-const OTHER = /^(session|LOG|WARNING|HINT|STATEMENT):|^\t|^$/;
-const REASON = /(?:FATAL|PANIC|DETAIL|error): +/;
+/**
+ * Log lines without the reason of an end: those of sessions but for a panic, statements, normal work but for a crash, and what
+ * follows the first line of a message.
+ */
+const OTHER =
+  /^(session(?!: PANIC)|LOG(?!.* was terminated by )|WARNING|HINT|STATEMENT|DETAIL: {2}Failed process was running):|^\t|^$/;
+const REASON = /(?:LOG|FATAL|PANIC|DETAIL|error): +/;
 
 /** The error of a program that has ended, with the reason from its log. */
 function toError({ log, child }: Run): ServerError {
