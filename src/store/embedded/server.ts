@@ -169,7 +169,8 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const stop = () => child.stdin?.end();
   const write = (text: string) => {
     run.log = (run.log + text).slice(-LOG_LENGTH);
-    run.heardAt = performance.now();
+    // Those who try to connect say nothing about its start.
+    if (!text.startsWith('session: ')) run.heardAt = performance.now();
     // After a SIGTERM Postgres refuses new sessions, and waits for the end of the gateway's, which do not end by themselves.
     if (SMART_SHUTDOWN.test(run.log)) stop();
     onOutput(text);
