@@ -5,10 +5,15 @@ import { createToolReader } from '../../src/api/tool-reader.ts';
 import { validate } from '../../src/api/validate.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import type { Operation } from '../../src/openapi/operations.ts';
-import type { Argument, JsonObject } from '../../src/store/store.ts';
+import type { JsonObject } from '../../src/store/store.ts';
 import { document, documentOf, jsonBody } from '../helpers/api.ts';
 
-const SECURITY = { securitySchemes: document.components?.securitySchemes ?? {} };
+/** Compiles a document of OpenAPI 3.1 whose operation has these parts. */
+async function compileParts(parts: object) {
+  const components = { securitySchemes: document.components?.securitySchemes ?? {} };
+  const compiled = await compile({ ...documentOf(parts), openapi: '3.1.0', components });
+  return { compiled, operation: compiled.operations.get('um') as Operation };
+}
 
 /** Reads a tool call. */
 async function read(operation: Operation, args: JsonObject) {
@@ -23,6 +28,12 @@ async function read(operation: Operation, args: JsonObject) {
   return request;
 }
 
+/** The arguments of a tool call of the operation that has these parts. */
+async function argsOf(parts: object, args: JsonObject) {
+  const { operation } = await compileParts(parts);
+  return toCall(operation, await read(operation, args)).args;
+}
+
 test('an array in a text with 50,000 levels is refused on its name', async () => {
   const input = { in: 'query', name: 'ids', argument: 'p_ids', form: 'array', type: 'integer' };
   const operation = { inputs: [input], path: '/a' } as unknown as Operation;
@@ -33,8 +44,7 @@ test('an array in a text with 50,000 levels is refused on its name', async () =>
 
 test('a field that another one requires is refused by its name', async () => {
   const schema = { type: 'object', dependentRequired: { a: ['b'] } };
-  const compiled = await compile({ ...documentOf(jsonBody(schema)), openapi: '3.1.0', components: SECURITY });
-  const operation = compiled.operations.get('um') as Operation;
+  const { compiled, operation } = await compileParts(jsonBody(schema));
   const request = await read(operation, { body: { a: 1 } });
   const fields = { b: [expect.objectContaining({ en: 'must have property b when property a is present' })] };
   expect(() => validate(compiled, operation, request)).toThrow(
@@ -56,14 +66,8 @@ test.each<[object, JsonObject[string], string]>([
   [{ type: 'object' }, '{"a": 1}', '{"a": 1}'],
 ])('a JSON argument of %j is, of %j, %s', async (schema, value, json) => {
   const fields = { type: 'object', additionalProperties: false, properties: { p_v: schema } };
-  const compileBody = async (body: object) => {
-    const { operations } = await compile({ ...documentOf(jsonBody(body)), openapi: '3.1.0', components: SECURITY });
-    return [...operations.values()][0] as Operation;
-  };
-  const argsOf = async (operation: Operation, args: JsonObject): Promise<Readonly<Record<string, Argument>>> =>
-    toCall(operation, await read(operation, args)).args;
-  expect((await argsOf(await compileBody(fields), { p_v: value })).p_v).toEqual({ json });
-  expect((await argsOf(await compileBody(schema), { body: value })).p_body).toEqual({ json });
+  expect((await argsOf(jsonBody(fields), { p_v: value })).p_v).toEqual({ json });
+  expect((await argsOf(jsonBody(schema), { body: value })).p_body).toEqual({ json });
 });
 
 test.each<[object, JsonObject[string], JsonObject[string]]>([
@@ -74,14 +78,9 @@ test.each<[object, JsonObject[string], JsonObject[string]]>([
   'the items of a list of %j are converted, with all digits, in a parameter and in a field',
   async (items, sent, taken) => {
     const schema = { type: 'array', items };
-    const parameter = documentOf({ parameters: [{ name: 'v', in: 'query', schema }] }, '/um', 'get');
-    const field = documentOf(jsonBody({ type: 'object', additionalProperties: false, properties: { p_v: schema } }));
-    for (const document of [parameter, field]) {
-      const { operations } = await compile(document);
-      const operation = [...operations.values()][0] as Operation;
-      expect(toCall(operation, await read(operation, { [operation.body ? 'p_v' : 'v']: sent })).args.p_v).toEqual(
-        taken,
-      );
-    }
+    const parameter = { parameters: [{ name: 'v', in: 'query', schema }] };
+    const field = jsonBody({ type: 'object', additionalProperties: false, properties: { p_v: schema } });
+    expect((await argsOf(parameter, { v: sent })).p_v).toEqual(taken);
+    expect((await argsOf(field, { p_v: sent })).p_v).toEqual(taken);
   },
 );
