@@ -148,6 +148,10 @@ test.each(ALL.map((row, index) => [...row, index] as const))(
   },
 );
 
+/** Converts a schema of OpenAPI 3.1 that refers to others by name. */
+const convert = (schema: unknown, schemas: object = {}, use: 'request' | 'answer' = 'request') =>
+  createConverter(use, { openapi: '3.1.0', components: { schemas } } as never)(schema);
+
 /** Whether an operation takes a body. */
 function takes({ validators }: CompiledDocument, id: string, requestBody: unknown): boolean | undefined {
   return validators.get(id)?.every((check) => check({ path: {}, query: {}, header: {}, cookie: {}, requestBody }));
@@ -184,7 +188,7 @@ test.each([
 ])('a choice allows what JSON Schema says: %s', (text) => {
   const schema = parse(text);
   const expected = new Ajv2020({ strict: false }).compile(schema);
-  const isValid = compileSchema(createAjv(), createConverter('request', { openapi: '3.1.0' })(schema));
+  const isValid = compileSchema(createAjv(), convert(schema));
   const objects = ['cat', 'dog', 'fox', 'cow', 1, undefined].flatMap((kind) => [
     ...[{ kind }, { kind, lives: 9 }, { kind, lives: 'x' }, { kind, id: 1 }, { kind, id: 1, lives: 9 }],
   ]);
@@ -243,8 +247,7 @@ test('a hundred and fifty resources that may contain each other, each with opera
 
 /** Which values, as YAML, a schema allows that refers to others. */
 function filterBy(schemas: string, schema: string, values: string, use: 'request' | 'answer' = 'request'): unknown[] {
-  const document = { openapi: '3.1.0', components: { schemas: parse(schemas) } } as never;
-  const isValid = compileSchema(createAjv(), createConverter(use, document)(parse(schema)));
+  const isValid = compileSchema(createAjv(), convert(parse(schema), parse(schemas), use));
   return parse(values).filter((value: unknown) => isValid(value));
 }
 
@@ -283,18 +286,14 @@ test.each([
     anyOf: [{ $ref: '#/components/schemas/Self/$defs/B', unevaluatedProperties: ${SELF} }, { allOf: [{ $ref: '#/components/schemas/Self/$defs/B' }], unevaluatedProperties: false }]`,
 ])('a schema that leads to itself in two ways takes each value once, as JSON Schema says: %s', (keywords) => {
   const Self = parse(`{ type: [object, array, string], format: counted, ${keywords} }`);
-  const document = { openapi: '3.1.0', components: { schemas: { Self } } } as never;
-  const schema = parse(SELF);
+  const document = { ...parse(SELF), components: { schemas: { Self } } };
   let count = 0;
   const counted = () => {
     count += 1;
     return true;
   };
-  const expected = new Ajv2020({ strict: false, formats: { counted } }).compile({ ...schema, ...(document as object) });
-  const isValid = compileSchema(
-    createAjv().addFormat('counted', counted),
-    createConverter('request', document)(schema),
-  );
+  const expected = new Ajv2020({ strict: false, formats: { counted } }).compile(document);
+  const isValid = compileSchema(createAjv().addFormat('counted', counted), convert(parse(SELF), { Self }));
   const around = [(a: unknown) => ({ a }), (a: unknown) => [a], (a: unknown) => ({ a: [a] }), (b: unknown) => ({ b })];
   const nest = (values: unknown[]) =>
     values.flatMap((value) => [{ b: 1, a: value }, ...around.map((wrap) => wrap(value))]);
@@ -356,7 +355,7 @@ test.each([
     Count: { type: 'integer', minimum: 0 },
     Tags: { type: 'array', minItems: 1, items: { type: 'string' } },
   };
-  const converted = createConverter('request', { openapi: '3.1.0', components: { schemas } } as never)(schema);
+  const converted = convert(schema, schemas);
   expect([formOf(converted), scalarOf(converted)]).toEqual([form, scalar]);
   expect(converted).toMatchObject(expected);
 });
@@ -366,7 +365,7 @@ test('a property that parts of an allOf declare has what each says', () => {
     properties: { nome: { type: 'string', maxLength: 80, 'x-never-null': true }, dono: { type: 'object' } },
   };
   const own = { properties: { nome: { maxLength: 50, minLength: 1 }, dono: { required: ['id'] } } };
-  const { properties } = readProperties(createConverter('answer', { openapi: '3.1.0' })({ allOf: [base, own] }));
+  const { properties } = readProperties(convert({ allOf: [base, own] }, {}, 'answer'));
   expect(properties).toEqual({
     nome: { type: 'string', maxLength: 50, minLength: 1, 'x-never-null': true },
     dono: { allOf: [{ type: 'object' }, { required: ['id'] }] },
@@ -379,9 +378,7 @@ test.each([
   ['request', { $ref: '#/components/schemas/Count', format: 'int32' }],
   ['answer', { allOf: [{ $ref: '#/components/schemas/Count' }, { format: 'int32' }] }],
 ] as const)('an int32 of a %s has 32 bits, and one error: %j', (use, source) => {
-  const document = { openapi: '3.1.0', components: { schemas: { Count: { type: 'integer' } } } };
-  const schema = createConverter(use, document as never)(source);
-  const isValid = compileSchema(createAjv(), schema);
+  const isValid = compileSchema(createAjv(), convert(source, { Count: { type: 'integer' } }, use));
   expect([isValid(2 ** 31 - 1), isValid(5e9)]).toEqual([true, false]);
   expect(isValid.errors).toMatchObject([{ keyword: 'maximum' }]);
 });
@@ -391,8 +388,8 @@ test.each([
   [{ $ref: '#/components/schemas/Own' }],
 ])('a property is read-only by a part too: %j', (id) => {
   const schemas = { Id: { type: 'string' }, Own: { $ref: '#/components/schemas/Id', readOnly: true } };
-  const convert = createConverter('request', { openapi: '3.1.0', components: { schemas } } as never);
-  const isValid = compileSchema(createAjv(), convert({ type: 'object', required: ['id'], properties: { id } }));
+  const schema = { type: 'object', required: ['id'], properties: { id } };
+  const isValid = compileSchema(createAjv(), convert(schema, schemas));
   expect([isValid({}), isValid({ id: '1' })]).toEqual([true, false]);
   const message = { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' };
   expect(isValid.errors?.map(describeError)).toEqual([message]);
