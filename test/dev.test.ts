@@ -39,6 +39,10 @@ function saidAfter(edit: () => void, text: string | RegExp): Promise<string> {
   return gateway.printed(text, from);
 }
 
+/** As saidAfter, of a migration that is saved. */
+const saidAfterMigration = (name: string, sql: string, text: string | RegExp) =>
+  saidAfter(() => writeFileSync(migration(name), sql), text);
+
 const editDocument = (change: (text: string) => string) =>
   writeFileSync(openapi, change(readFileSync(openapi, 'utf8')));
 const get = async (path: string) => {
@@ -68,11 +72,9 @@ describe('the example of the page about operations', () => {
   });
 
   test('writes the function, and is told that document and database agree', async () => {
-    const text = await saidAfter(
-      () => writeFileSync(migration('20991231000000_contar_personais.sql'), EXAMPLE.sql),
-      'Document and database agree',
-    );
-    expect(text).toContain('Applied 20991231000000_contar_personais.sql');
+    const name = '20991231000000_contar_personais.sql';
+    const text = await saidAfterMigration(name, EXAMPLE.sql, 'Document and database agree');
+    expect(text).toContain(`Applied ${name}`);
     expect(await get(EXAMPLE.target)).toEqual([200, EXAMPLE.answer]);
   });
 
@@ -116,6 +118,8 @@ describe('a document that is saved and', () => {
 });
 
 describe('a migration that is saved', () => {
+  const replaced = EXAMPLE.sql.replace('create function', 'create or replace function');
+
   test('and fails, or is empty, is reported or left alone, and is applied when it is corrected', async () => {
     const [file, empty] = [migration('20991231000001_indice.sql'), migration('20991231000002_novo.sql')];
     const sql = 'create index indice_do_teste\n  on private.treino (tenant_id, nome);\n';
@@ -134,30 +138,24 @@ describe('a migration that is saved', () => {
   });
 
   test('and has a mistake in the body of a function is reported with function and line, by an example', async () => {
-    const sql = EXAMPLE.sql
-      .replace('create function', 'create or replace function')
-      .replace('p.academia_id, count', 'academia_id, count');
-    const file = migration('20991231000003_ambigua.sql');
-    const text = await saidAfter(() => writeFileSync(file, sql), 'contarPersonais fails in the example atLeastTwo');
+    const sql = replaced.replace('p.academia_id, count', 'academia_id, count');
+    const said = 'contarPersonais fails in the example atLeastTwo';
+    const text = await saidAfterMigration('20991231000003_ambigua.sql', sql, said);
     expect(text).toContain('column reference "academia_id" is ambiguous');
     expect(text).toMatch(/PL\/pgSQL function (public\.)?contar_personais\(text,integer\) line \d+/);
   });
 
   test('and gives another answer than the document is reported with the first value that differs', async () => {
-    const sql = EXAMPLE.sql.replace('create function', 'create or replace function').replace('count(*)', '73');
-    const file = migration('20991231000004_contagem.sql');
-    const text = await saidAfter(() => writeFileSync(file, sql), 'contarPersonais answers the example atLeastTwo with');
+    const said = 'contarPersonais answers the example atLeastTwo with';
+    const text = await saidAfterMigration('20991231000004_contagem.sql', replaced.replace('count(*)', '73'), said);
     expect(text).toMatch(
       /with 73 in \/0\/total, where the document has \d+ \(with the demo data as it is now: DATA_DIR=/,
     );
   });
 
   test('and does not verify the key is reported: a key that nobody has is answered', async () => {
-    const sql = EXAMPLE.sql
-      .replace('create function', 'create or replace function')
-      .replace(/private\.verify_key\(.*?\)/, 'gen_random_uuid()');
-    const file = migration('20991231000005_sem_chave.sql');
-    const text = await saidAfter(() => writeFileSync(file, sql), /contarPersonais answers .*\n/);
+    const sql = replaced.replace(/private\.verify_key\(.*?\)/, 'gen_random_uuid()');
+    const text = await saidAfterMigration('20991231000005_sem_chave.sql', sql, /contarPersonais answers .*\n/);
     expect(text).toContain('a key that nobody has: contar_personais must call private.verify_key first');
   });
 
@@ -165,13 +163,12 @@ describe('a migration that is saved', () => {
     const good = readFileSync(openapi, 'utf8');
     await saidAfter(() => editDocument((text) => text.replace('x-rpc: listar_treinos', 'x-rpc: nada')), '→ nada: ');
     const sql = 'revoke select on private.personais from gateway_functions;';
-    const file = migration('20991231000006_sem_direito.sql');
-    const text = await saidAfter(() => writeFileSync(file, sql), /permission denied .*\n/);
+    const text = await saidAfterMigration('20991231000006_sem_direito.sql', sql, /permission denied .*\n/);
     expect(text).toMatch(
       /fails in the example \w+: permission denied for table personais \(.*\); grant what it lacks of: grant select on/,
     );
     const granted = sql.replace('revoke', 'grant').replace('from', 'to');
-    await saidAfter(() => writeFileSync(migration('20991231000007_direito.sql'), granted), 'Applied 20991231000007');
+    await saidAfterMigration('20991231000007_direito.sql', granted, 'Applied 20991231000007');
     await saidAfter(() => writeFileSync(openapi, good), 'Document and database agree');
   });
 });
