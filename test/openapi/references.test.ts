@@ -11,14 +11,14 @@ const SCHEME = 'securitySchemes: { apiKey: { type: apiKey, in: header, name: X-A
 
 type Files = Readonly<Record<string, string | Buffer>>;
 
-/** Writes files into a new folder; gives the path of the first. */
-function write(files: Files): string {
+/** Compiles FILES with others in addition, or instead, in a new folder. */
+function compileWith(others: Files) {
   const folder = mkdtempSync(join(tmpdir(), 'document-'));
-  for (const [name, text] of Object.entries(files)) {
+  for (const [name, text] of Object.entries({ ...FILES, ...others })) {
     mkdirSync(dirname(join(folder, name)), { recursive: true });
     writeFileSync(join(folder, name), text);
   }
-  return join(folder, Object.keys(files)[0] ?? '');
+  return compileFile(join(folder, 'openapi.yaml'));
 }
 
 const answer = (schema: string) =>
@@ -66,7 +66,7 @@ properties: { amount: { type: integer }, order: { $ref: ./Order.yaml } }
 };
 
 test('a document in several files is served as one, with the names of its components', async () => {
-  const { operations, source } = await compileFile(write(FILES));
+  const { operations, source } = await compileWith({});
   expect([...operations.keys()]).toEqual(['getOrder', 'listOrders', 'addOrder']);
   expect(operations.get('addOrder')).toMatchObject({ returns: 'row', body: { schema: { required: ['id'] } } });
   expect(Object.keys(source.components?.schemas ?? {})).toEqual(['Order', 'Line']);
@@ -81,23 +81,20 @@ test('a document in several files is served as one, with the names of its compon
 test('aliases of YAML may be many, and a merge key has the keys of a map', async () => {
   const lines = Array.from({ length: 101 }, (_, n) => `line${n}: *line`);
   const order = `x-line: &line { type: string }\ntype: object\nproperties: { id: { <<: *line }, ${lines} }\n`;
-  const { operations } = await compileFile(write({ ...FILES, 'schemas/Order.yaml': order }));
+  const { operations } = await compileWith({ 'schemas/Order.yaml': order });
   expect(operations.get('addOrder')?.body?.schema.properties).toMatchObject({ id: { type: 'string' }, line100: {} });
 });
 
 test('the mapping of a discriminator refers to the components that the parts of other files become', async () => {
   const mapping = "{ whole: '#/$defs/Whole', line: Line.yaml, part: './Part.yaml#', own: Order }";
-  const { source } = await compileFile(
-    write({
-      ...FILES,
-      'openapi.yaml': MAIN.replace("'schemas/Order.yaml#'", 'schemas/Choice.yaml'),
-      'schemas/Choice.yaml': `$defs: { Whole: { type: object } }
+  const { source } = await compileWith({
+    'openapi.yaml': MAIN.replace("'schemas/Order.yaml#'", 'schemas/Choice.yaml'),
+    'schemas/Choice.yaml': `$defs: { Whole: { type: object } }
 oneOf: [{ $ref: '#/$defs/Whole' }, { $ref: Line.yaml }]
 discriminator: { propertyName: kind, mapping: ${mapping} }
 `,
-      'schemas/Part.yaml': 'allOf: [{ $ref: Choice.yaml }]\n',
-    }),
-  );
+    'schemas/Part.yaml': 'allOf: [{ $ref: Choice.yaml }]\n',
+  });
   const mapped = {
     ...{ whole: '#/components/schemas/Whole', line: '#/components/schemas/Line' },
     ...{ part: '#/components/schemas/Part', own: 'Order' },
@@ -109,16 +106,12 @@ discriminator: { propertyName: kind, mapping: ${mapping} }
 });
 
 test('a discriminator knows a schema by the name that it had, where another component has that', async () => {
-  const { operations, source } = await compileFile(
-    write({
-      ...FILES,
-      'openapi.yaml': MAIN.replace('schema: { $ref: schemas/Order.yaml }', 'schema: { $ref: forms/Choice.yaml }'),
-      'forms/Choice.yaml':
-        'oneOf: [{ $ref: Order.yaml }, { $ref: Card.yaml }]\ndiscriminator: { propertyName: kind }\n',
-      'forms/Order.yaml': 'type: object\n',
-      'forms/Card.yaml': 'type: object\n',
-    }),
-  );
+  const { operations, source } = await compileWith({
+    'openapi.yaml': MAIN.replace('schema: { $ref: schemas/Order.yaml }', 'schema: { $ref: forms/Choice.yaml }'),
+    'forms/Choice.yaml': 'oneOf: [{ $ref: Order.yaml }, { $ref: Card.yaml }]\ndiscriminator: { propertyName: kind }\n',
+    'forms/Order.yaml': 'type: object\n',
+    'forms/Card.yaml': 'type: object\n',
+  });
   const discriminator = { propertyName: 'kind', mapping: { Order: '#/components/schemas/Order_2' } };
   expect(source.components?.schemas).toMatchObject({ Choice: { discriminator }, Order_2: {}, Card: {} });
   const { oneOf = [] } = operations.get('addOrder')?.body?.schema ?? {};
@@ -126,16 +119,14 @@ test('a discriminator knows a schema by the name that it had, where another comp
 });
 
 test('every mistake is told at once, each once, with file and line', async () => {
-  const file = write({
-    ...FILES,
+  const error = await compileWith({
     'openapi.yaml': MAIN.replace('x-rpc: list_orders', `x-rpc: ${'a'.repeat(64)}`)
       .replace('x-rpc: add_order', 'sumary: Add')
       .replace(SCHEME, `${SCHEME}\n  responses: { Gone: { $ref: '#/components/responses/Nothing' } }`),
     'schemas/Line.yaml': FILES['schemas/Line.yaml']
       .replace('integer', 'integer, format: cpf')
       .replace('./Order', './Ordr'),
-  });
-  const error = await compileFile(file).catch((error) => error);
+  }).catch((error) => error);
   expect(error.message.split('\n')).toEqual([
     `openapi.yaml:10: GET /orders: x-rpc ${'a'.repeat(64)} has 64 characters, and Postgres knows 63: give it a shorter name`,
     'openapi.yaml:12: POST /orders: x-rpc must name the Postgres function, in lower case; it is missing',
@@ -147,17 +138,14 @@ test('every mistake is told at once, each once, with file and line', async () =>
 });
 
 test('a chain of references has what stands beside each, and a map the parts beside its reference', async () => {
-  const { operations, source } = await compileFile(
-    write({
-      ...FILES,
-      'openapi.yaml': MAIN.replace(
-        'schemas: { $ref: schemas/index.yaml }',
-        'schemas: { $ref: schemas/index.yaml, Own: {} }',
-      ),
-      'schemas/Order.yaml': '{ $ref: Base.yaml, required: [id], properties: { line: { $ref: Line.yaml } } }\n',
-      'schemas/Base.yaml': 'type: object\nproperties: { id: { type: string } }\n',
-    }),
-  );
+  const { operations, source } = await compileWith({
+    'openapi.yaml': MAIN.replace(
+      'schemas: { $ref: schemas/index.yaml }',
+      'schemas: { $ref: schemas/index.yaml, Own: {} }',
+    ),
+    'schemas/Order.yaml': '{ $ref: Base.yaml, required: [id], properties: { line: { $ref: Line.yaml } } }\n',
+    'schemas/Base.yaml': 'type: object\nproperties: { id: { type: string } }\n',
+  });
   expect(operations.get('addOrder')).toMatchObject({ returns: 'row', body: { schema: { required: ['id'] } } });
   expect(source.components?.schemas).toMatchObject({
     Order: { $ref: '#/components/schemas/Base', properties: { line: { $ref: '#/components/schemas/Line' } } },
@@ -246,5 +234,5 @@ const MISTAKES: Readonly<Record<string, readonly [files: Files, message: RegExp]
 };
 
 test.each(Object.entries(MISTAKES))('tells the file and the line of %s', async (_what, [files, message]) => {
-  await expect(compileFile(write({ ...FILES, ...files }))).rejects.toThrow(message);
+  await expect(compileWith(files)).rejects.toThrow(message);
 });
