@@ -2,7 +2,7 @@
 
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { messages } from '../../src/api/messages.ts';
 import { storeFault } from '../../src/errors.ts';
 import type { Result } from '../../src/store/store.ts';
@@ -132,6 +132,10 @@ beforeAll(async () => {
   gateway = await startGateway({ store, document: { ...document, paths: { ...document.paths, ...PATHS } } as never });
   forPages = await startGateway({ store, corsOrigins: [PANEL, LOCAL] });
   forAll = await startGateway({ store: { ...store, check: () => check() }, corsOrigins: [PANEL, '*'] });
+});
+
+beforeEach(() => {
+  store.calls.length = 0;
 });
 
 afterAll(() => Promise.all([gateway, forPages, forAll].map(({ close }) => close())));
@@ -326,7 +330,6 @@ describe('a path', () => {
 
 describe('the key', () => {
   const taken = async (options: Options) => {
-    store.calls.length = 0;
     const { status } = await ask('/alunos?limit=1', options);
     return [status, store.calls.map(({ args }) => args.p_api_key)];
   };
@@ -397,7 +400,6 @@ describe('a query', () => {
   });
 
   test('may have separators that separate nothing, and + for a blank', async () => {
-    store.calls.length = 0;
     expect((await ask('/alunos?&limit=1&&offset=0&nome=na+al&')).status).toBe(200);
     expect(store.calls[0]?.args).toEqual({ p_api_key: 'k', p_limit: 1, p_offset: 0, p_nome: 'na al' });
   });
@@ -442,7 +444,6 @@ describe('a body', () => {
       [422, { p_nome: ['must be given once'] }, 'en'],
     ],
   ])('is refused before the key is verified: %s', async (_what, body, expected) => {
-    store.calls.length = 0;
     expect(await refuse('/alunos', post(body))).toEqual(expected);
     expect(store.calls).toEqual([]);
   });
@@ -583,7 +584,6 @@ describe('the links of a page', () => {
       (place) => [`/vazia?limit=0${place}`, undefined] as [string, undefined],
     ),
   ])('%s are %s', async (target, link) => {
-    store.calls.length = 0;
     const { status, headers } = await ask(target);
     expect([status, headers.link]).toEqual([200, link]);
     expect(store.calls).toHaveLength(1);
@@ -597,7 +597,6 @@ describe('the links of a page', () => {
 
   test('have the arrays that filter the list', async () => {
     const query = 'each=a&each=b%2Cc&commas=d%2Ce,f&bars=g%7Ch&limit=2&offset=2';
-    store.calls.length = 0;
     const { link = '' } = (await ask(`/filtros?${query}`)).headers;
     for (const [, reference] of link.matchAll(/<(.*?)>/g)) await ask(`/filtros${reference}`);
     const arrays = store.calls.map(({ args: { p_each, p_commas, p_bars } }) => [p_each, p_commas, p_bars]);
@@ -637,7 +636,6 @@ describe('a copy', () => {
     ['HEAD', 'TAG', { method: 'HEAD' }],
     ['a client that takes it compressed', 'TAG', withHeader('Accept-Encoding', 'gzip')],
   ])('holds for %s', async (_what, condition, options = {}) => {
-    store.calls.length = 0;
     const field = condition.replace('TAG', tag).replace('STRONG', tag.slice(2));
     const sent = { ...options, headers: { ...options.headers, 'If-None-Match': field } };
     const { status, headers, text } = await ask(TARGET, sent);
@@ -727,7 +725,6 @@ describe('a page of another origin', () => {
   test.each([PANEL, LOCAL])(
     'of %s may ask with the methods and headers that there are, which is no call',
     async (origin) => {
-      store.calls.length = 0;
       const { status, headers } = await preflight(origin, forPages);
       expect([status, store.calls]).toEqual([204, []]);
       const { 'access-control-allow-headers': names, 'access-control-allow-methods': methods } = headers;
