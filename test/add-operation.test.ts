@@ -124,12 +124,12 @@ async function run(command: string): Promise<{ code: number | undefined; output:
   return { code: ran.code, output: ran.stdout + ran.stderr };
 }
 
-const runTests = (files: readonly string[]) =>
-  run(`vitest run --project postgres -t '^(?!${OTHERS})' ${files.join(' ')}`);
+const testsOf = (files: readonly string[]) => `vitest run --project postgres -t '^(?!${OTHERS})' ${files.join(' ')}`;
 
-async function expectSuccess(command: string): Promise<void> {
+async function expectSuccess(command: string): Promise<string> {
   const { code, output } = await run(command);
   expect(code, output).toBe(0);
+  return output;
 }
 
 beforeAll(async () => {
@@ -150,14 +150,11 @@ test.concurrent('every check accepts the changes', async () => {
   await expectSuccess(checks);
 });
 
-test.concurrent('the tests of every operation and table pass, and none was touched', async () => {
-  const { code, output } = await runTests(SUITES);
-  expect(code, output).toBe(0);
-});
+test.concurrent('the tests of every operation and table pass, and none was touched', () =>
+  expectSuccess(testsOf(SUITES)));
 
 test.concurrent('the tests of one operation pass, and compare document and database', async () => {
-  const { code, output } = await run('npm run test:operation -- listarCofres');
-  expect(code, output).toBe(0);
+  const output = await expectSuccess('npm run test:operation -- listarCofres');
   // A file of which no test has the name of the operation would be skipped.
   expect(stripVTControlCharacters(output)).toMatch(/Test Files +2 passed \(2\)/);
   expect(output).toMatch(/openapi.yaml and the database agree on \d+ operations/);
@@ -220,7 +217,7 @@ test('mistakes in them are told: no verification, no tenant, no wall, no example
   expect(open).not.toBe(other);
   writeFileSync(at(MIGRATIONS, '20991230000000_gavetas.sql'), open);
 
-  const { output } = await runTests(['test/isolation/any-operation.test.ts', 'test/isolation/checks.test.ts']);
+  const { output } = await run(testsOf(['test/isolation/any-operation.test.ts', 'test/isolation/checks.test.ts']));
   for (const [what, , , , sentence] of MISTAKES) expect(output, what).toContain(sentence);
   const one = await run('npm run test:operation -- listarCofres');
   expect(one.code).toBe(1);
