@@ -25,7 +25,7 @@ import { readDocument } from '../../src/openapi/document.ts';
 import { openStore } from '../../src/store/open.ts';
 import type { Store } from '../../src/store/store.ts';
 import { document, KEYS } from '../helpers/api.ts';
-import { createTable, type Db, openDatabase } from '../helpers/database.ts';
+import { as, createTable, type Db, openDatabase } from '../helpers/database.ts';
 import { MIGRATIONS, SEED, startGateway, type TestGateway } from '../helpers/gateway.ts';
 import { readTable as readReadmeTable } from '../helpers/readme.ts';
 import { type Run, runInProcess, succeed } from '../helpers/run.ts';
@@ -602,16 +602,13 @@ grant select on private.pregos to gateway_functions;
     ],
     ['codigo varchar(9) check (codigo::numeric > 0)', { codigo: 'x' }, 'codigo', 'codigo > 0'],
   ])('refuses what cannot be computed with %s', async (columns, body, detail, text) => {
-    await db.exec('begin');
-    try {
+    await as(db, 'postgres', async () => {
       await db.exec(`create extension btree_gist; ${createTable('moldes', columns)}`);
       const subject = readSubject(document, await readTable(db, 'moldes'), { kinds: ['create'] }, 'p_api_key');
       await db.exec(writeGrants(subject) + writeFunction(subject, 'create'));
       const created = db.query('select * from public.criar_molde($1, $2)', [KEYS.aurora, body]);
       await expect(created).rejects.toMatchObject({ code: 'PT422', detail, message: `must satisfy ${text}` });
-    } finally {
-      await db.exec('rollback');
-    }
+    });
   });
 
   test.each(Object.entries(WRITTEN))('has %s', async (_what, [operation, ...texts]) => {
