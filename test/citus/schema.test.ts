@@ -5,7 +5,7 @@ import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { afterAll, describe, expect, inject, test } from 'vitest';
 import { readConfig } from '../../src/config.ts';
 import {
   applyMigrations,
@@ -21,6 +21,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Store } from '../../src/store/store.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
 import { addCitus, addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
+import { useDatabase } from '../helpers/database.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl, runSql } from '../helpers/servers.ts';
@@ -72,13 +73,7 @@ async function countAll(store: Store): Promise<number[]> {
 const COUNTS = [3, 4, 250, 400, 50, 6, 1, 1, 5, 5, 2, 3];
 
 describe('a distributed database', () => {
-  let database: Database;
-
-  beforeAll(async () => {
-    database = await copyCitusDatabase(inject('nodes'));
-  });
-
-  afterAll(() => database.drop());
+  const database = useDatabase({ create: () => copyCitusDatabase(inject('nodes')) });
 
   const asOwner = <T>(work: Parameters<typeof asAdmin<T>>[1]) => asAdmin(database.adminUrl, work);
 
@@ -206,13 +201,7 @@ describe('a distributed database', () => {
 });
 
 describe('a distributed database that is changed', () => {
-  let copy: Database;
-
-  beforeAll(async () => {
-    copy = await copyCitusDatabase(inject('nodes'));
-  });
-
-  afterAll(() => copy.drop());
+  const copy = useDatabase({ create: () => copyCitusDatabase(inject('nodes')) });
 
   test('imports what it exported, and tells every bad line', async () => {
     const folder = mkdtempSync(join(tmpdir(), 'citus-export-'));
@@ -355,19 +344,15 @@ describe('a distributed database that is changed', () => {
 
 describe('Citus in a database with rows', () => {
   const [coordinator = '', worker = '', added = ''] = inject('nodes');
-  let database: Database;
-
-  beforeAll(async () => {
-    database = await createCitusDatabase([coordinator, worker], async (adminUrl, addCitus) => {
-      await asAdmin(adminUrl, fillDatabase);
-      await addCitus();
-    });
+  const database = useDatabase({
+    create: () =>
+      createCitusDatabase([coordinator, worker], async (adminUrl, addCitus) => {
+        await asAdmin(adminUrl, fillDatabase);
+        await addCitus();
+      }),
   });
 
-  afterAll(async () => {
-    await database.drop();
-    await dropCitusDatabase(added, database.name);
-  });
+  afterAll(() => dropCitusDatabase(added, database.name));
 
   test('whose functions are closed is refused, with the remedy', async () => {
     const OPEN = 'alter default privileges grant execute on functions to public';

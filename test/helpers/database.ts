@@ -1,5 +1,5 @@
 import pg from 'pg';
-import { afterAll, beforeAll } from 'vitest';
+import { beforeAll } from 'vitest';
 import { createDatabase, type Database } from './servers.ts';
 
 /** What runs single statements. */
@@ -33,15 +33,28 @@ export async function openDatabase(database?: Pick<Database, 'adminUrl' | 'drop'
   };
 }
 
-/** Gives the tests of a file a database of their own with the demo data, and with what this SQL adds. */
-export function useDatabase(sql?: string): Database {
-  const database = {} as Database;
+/** Opens what the tests of a suite share, which is empty before, and closes it after each `afterAll` of the suite. */
+export function useOpened<T extends object>(open: () => Promise<T>, close: (opened: T) => unknown): T {
+  const opened = {} as T;
   beforeAll(async () => {
-    Object.assign(database, await createDatabase());
-    if (sql) await database.query(sql);
+    Object.assign(opened, await open());
+    return () => close(opened);
   });
-  afterAll(() => database.drop());
+  return opened;
+}
+
+type DatabaseOptions = { readonly sql?: string; readonly create?: () => Promise<Database> };
+
+/** Gives the tests of a suite a database of their own with the demo data, and with what this SQL adds. */
+export function useDatabase({ sql, create = createDatabase }: DatabaseOptions = {}): Database {
+  const database = useOpened(create, ({ drop }) => drop());
+  if (sql) beforeAll(() => database.query(sql));
   return database;
+}
+
+/** Gives the tests of a suite a connection to a database of their own. */
+export function useConnection(): Db {
+  return useOpened(openDatabase, ({ close }) => close());
 }
 
 /** The rows of a query. */

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { runScript } from '../../src/store/migrations.ts';
-import { type Db, openDatabase, rows } from '../helpers/database.ts';
+import { rows, useConnection } from '../helpers/database.ts';
 
 // The SQL of supabase/README.md and docs/administration.md, run as it stands there.
 
@@ -9,13 +9,7 @@ const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const file = 'supabase/README.md';
 const blocks = [...readFileSync(file, 'utf8').matchAll(/^```sql\n(.*?)^```$/gms)].map(([, sql]) => sql ?? '');
 const KEYS = blocks.find((sql) => sql.includes('private.issue_key')) ?? '';
-let db: Db;
-
-beforeAll(async () => {
-  db = await openDatabase();
-});
-
-afterAll(() => db.close());
+const db = useConnection();
 
 test('the functions for keys work as the page describes', async () => {
   const [{ id = '' } = {}] = await rows<{ id: string }>(db, `select id from private.issue_key($1, 'Leitor')`, [AURORA]);

@@ -1,7 +1,7 @@
 import type { OpenAPIV3 } from 'openapi-types';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { expect, test } from 'vitest';
 import { document, KEYS, operations, STUDENT } from '../helpers/api.ts';
-import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
+import { as, rows, useConnection } from '../helpers/database.ts';
 
 // The bounds of the document and those of SQL: a field that the document lets through, and SQL does not, would be a 502.
 
@@ -17,13 +17,7 @@ const BOUNDS = [
   ['p_idempotency_key', header.schema] as const,
 ].map(([name, schema]) => [name, (schema as OpenAPIV3.SchemaObject).maxLength ?? Number.NaN] as const);
 
-let db: Db;
-
-beforeAll(async () => {
-  db = await openDatabase();
-});
-
-afterAll(() => db.close());
+const db = useConnection();
 
 const create = (fields: Record<string, string>) => {
   const args = { p_api_key: KEYS.aurora, ...STUDENT, ...fields };

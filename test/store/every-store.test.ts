@@ -1,9 +1,10 @@
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { describe, expect, inject, test } from 'vitest';
 import { findDemo } from '../../src/http/demo.ts';
 import { compile } from '../../src/openapi/compile.ts';
-import type { Result, Store } from '../../src/store/store.ts';
+import type { Result } from '../../src/store/store.ts';
 import { documentOf, KEYS } from '../helpers/api.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
+import { useOpened } from '../helpers/database.ts';
 import { openTestStore } from '../helpers/gateway.ts';
 
 // What every store has to do, whatever is behind it. The interface's tests run through each of them too.
@@ -19,13 +20,10 @@ const large = (result: string, value: string) => `
 const LARGE =
   large('jsonb', `return to_jsonb(repeat('x', p_size));`) +
   large('table (texto text) rows 1', `return query select repeat('x', p_size);`);
-let store: Store;
-
-beforeAll(async () => {
-  store = await openTestStore({ answerLimit: ANSWER_LIMIT, sql: LARGE });
-});
-
-afterAll(() => store.close());
+const store = useOpened(
+  () => openTestStore({ answerLimit: ANSWER_LIMIT, sql: LARGE }),
+  ({ close }) => close(),
+);
 
 function jsonOf(result: Result): unknown {
   if ('failure' in result) throw new Error(`${result.failure.kind}: ${JSON.stringify(result.failure)}`);

@@ -257,7 +257,7 @@ const cases: Case[] = [
   postgrestError(500, 'PT401', 'refusedKey'),
 ];
 
-const database = useDatabase(SQL);
+const database = useDatabase({ sql: SQL });
 let postgrest: PostgrestServer;
 let script: Server;
 let scripted: Reply;

@@ -1,12 +1,13 @@
 import { cpSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
-import { type Db, openDatabase, rows } from '../helpers/database.ts';
+import { rows, useConnection } from '../helpers/database.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'migrations-'));
+const db = useConnection();
 let folders = 0;
 
 /** The product's migrations and more, in a folder of their own. */
@@ -21,20 +22,13 @@ function migrationsWith(files: Record<string, string | Buffer>): string {
 }
 
 describe('migrations', () => {
-  let db: Db;
   const apply = async (files: Parameters<typeof migrationsWith>[0]) =>
     applyMigrations(db, readMigrations(migrationsWith(files)));
-
-  beforeAll(async () => {
-    db = await openDatabase();
-  });
 
   afterEach(() =>
     db.exec(`drop table if exists private.a, private.half;
       delete from supabase_migrations.schema_migrations where version like '2199%'`),
   );
-
-  afterAll(() => db.close());
 
   test.each([
     ['a syntax error', 'select 1;\n  selec 2;', /_broken\.sql:2:3: syntax error at or near "selec"/],
@@ -137,7 +131,6 @@ describe('migrations', () => {
 });
 
 test('the seed makes the same rows each time', async () => {
-  const db = await openDatabase();
   const names = await rows<{ name: string }>(
     db,
     `select oid::regclass as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')
@@ -155,14 +148,11 @@ test('the seed makes the same rows each time', async () => {
     return JSON.stringify(found, (_name, value) => (isNow(value) ? 'now' : value), 1);
   };
   expect(await seed()).toBe(await seed());
-  await db.close();
 });
 
 test('the changes of the seed, which examples name, are kept', async () => {
-  const db = await openDatabase();
   const read = () => rows(db, 'select id from private.changes order by id');
   const before = await read();
   await db.exec('select private.forget_changes()');
   expect(await read()).toEqual(before);
-  await db.close();
 });

@@ -1,11 +1,11 @@
-import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vitest';
+import { describe, expect, onTestFinished, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { limited } from '../../src/store/turns.ts';
 import { listCall } from '../helpers/calls.ts';
-import { useDatabase } from '../helpers/database.ts';
-import { loginUrl, POSTGREST_KEY, type PostgrestServer, startPostgrest } from '../helpers/servers.ts';
+import { useDatabase, useOpened } from '../helpers/database.ts';
+import { loginUrl, POSTGREST_KEY, startPostgrest } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Cancellation, sessions and replaced functions, as the database sees them.
@@ -17,16 +17,13 @@ as $$ select true from pg_sleep(p_segundos) $$;
 select private.publish('public.dormir');
 `;
 
-const database = useDatabase(SQL);
-let postgrest: PostgrestServer;
+const database = useDatabase({ sql: SQL });
+const postgrest = useOpened(
+  () => startPostgrest(database),
+  ({ stop }) => stop(),
+);
 /** The one that was opened last. */
 let store: Store;
-
-beforeAll(async () => {
-  postgrest = await startPostgrest(database);
-});
-
-afterAll(() => postgrest.stop());
 
 function open(kind: 'postgres' | 'supabase', connections: number): void {
   const common = { connections, deadlineMs: 20_000 };
