@@ -4,7 +4,8 @@ import { inject } from 'vitest';
 import { compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { readAnswerSchema } from '../../src/openapi/operations.ts';
 import { normalizePath } from '../../src/openapi/url.ts';
-import { compileOnce } from './gateway.ts';
+import { useOpened } from './database.ts';
+import { compileOnce, openTestStore, startGateway, type TestGateway, type TestGatewayOptions } from './gateway.ts';
 
 const { source, match } = await compileOnce();
 
@@ -58,6 +59,15 @@ export const KEYS = {
   inactive: 'wms_demo_inativa',
   expired: 'wms_demo_expirada',
 };
+
+type GatewayOptions = Omit<TestGatewayOptions, 'store'> & { readonly sql: string };
+
+/** Gives the tests of a file a gateway of these options, on a store of the running project's kind that has this SQL. */
+export function useGateway({ sql, ...options }: GatewayOptions): TestGateway {
+  const close = (opened: { close(): Promise<void> }) => opened.close();
+  const store = useOpened(() => openTestStore({ sql }), close);
+  return useOpened(() => startGateway({ ...options, store }), close);
+}
 
 export type Answer = { readonly status: number; readonly headers: Headers; readonly body: unknown };
 

@@ -1,9 +1,9 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { readDocument } from '../../src/openapi/document.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
-import type { Store } from '../../src/store/store.ts';
-import { compileOnce, openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { useGateway } from '../helpers/api.ts';
+import { compileOnce } from '../helpers/gateway.ts';
 import { replay } from '../helpers/http-file.ts';
 
 // Operations that YAML and SQL alone add, on every store: what reaches SQL of a request, by functions that return their arguments,
@@ -14,18 +14,7 @@ const CENTRO = 'a1000000-0000-4000-8000-000000000001';
 const OF_BOSQUE = 'b1000000-0000-4000-8000-000000000001';
 
 const document = readDocument('test/documents/everything.yaml');
-let store: Store;
-let gateway: TestGateway;
-
-beforeAll(async () => {
-  store = await openTestStore({ sql: readFileSync('test/documents/everything.sql', 'utf8') });
-  gateway = await startGateway({ store, document });
-});
-
-afterAll(async () => {
-  await gateway.close();
-  await store.close();
-});
+const gateway = useGateway({ sql: readFileSync('test/documents/everything.sql', 'utf8'), document });
 
 type Received = { readonly status: number; readonly text: string; readonly headers: Headers };
 
@@ -48,33 +37,29 @@ async function create(body: object): Promise<{ id: string }> {
   return JSON.parse(text);
 }
 
-describe('a status that SQL raises', () => {
-  test('is the answer where the document declares it', async () => {
-    expect(await send('POST', '/cabides', { p_numero: 13 })).toMatchObject(
-      refusal(403, 'Nobody may have the number 13'),
-    );
-    expect(await send('DELETE', `/cabides/${NOBODY}`)).toMatchObject(refusal(404, 'There is no such peg'));
-  });
-
-  test('is a fault where it does not, and the log says so', async () => {
-    const before = gateway.faults.length;
-    expect(await send('POST', '/cabides', { p_numero: 14 })).toMatchObject(refusal(502, 'Data store error'));
-    expect(gateway.faults.slice(before).map(({ cause }) => (cause as Error).message)).toEqual([
-      'criarCabide declares no response 410, for which criar_cabide gives a reason: The number 14 is gone',
-    ]);
-  });
+test('a status that SQL raises is the answer where the document declares it', async () => {
+  expect(await send('POST', '/cabides', { p_numero: 13 })).toMatchObject(refusal(403, 'Nobody may have the number 13'));
+  expect(await send('DELETE', `/cabides/${NOBODY}`)).toMatchObject(refusal(404, 'There is no such peg'));
 });
 
 test('a call that Postgres has ended to resolve a deadlock is made again', async () => {
   await create({ p_numero: 16 });
 });
 
-test('a record that is not found is a fault without a declaration', async () => {
-  const before = gateway.faults.length;
-  expect(await send('PUT', `/cabides/${NOBODY}`)).toMatchObject(refusal(502, 'Data store error'));
-  expect(gateway.faults.slice(before).map(({ cause }) => (cause as Error).message)).toEqual([
+test.each([
+  [
+    ...['a status that SQL raises', 'POST', '/cabides', { p_numero: 14 }],
+    'criarCabide declares no response 410, for which criar_cabide gives a reason: The number 14 is gone',
+  ],
+  [
+    ...['a record that is not found', 'PUT', `/cabides/${NOBODY}`, undefined],
     'trocarCabide declares no response 404, for which obter_cabide gives a reason: it returned no record',
-  ]);
+  ],
+] as const)('%s is a fault where the document does not declare it, and the log says so', async (_what, ...row) => {
+  const [method, path, body, logged] = row;
+  const before = gateway.faults.length;
+  expect(await send(method, path, body)).toMatchObject(refusal(502, 'Data store error'));
+  expect(gateway.faults.slice(before).map(({ cause }) => (cause as Error).message)).toEqual([logged]);
 });
 
 describe('a violated constraint', () => {
@@ -120,7 +105,7 @@ describe('an answer', () => {
 
 test('document and database agree but for a status that the SQL of a store tells, if it can be read', async () => {
   const { operations } = await compileOnce(document);
-  const description = await store.describe(new AbortController().signal);
+  const description = await gateway.store.describe(new AbortController().signal);
   if ('failure' in description) throw description.failure.cause;
   const differences = findDrift(operations, description.functions).map(describeDifference);
   expect(differences.filter((text) => !text.includes('there is no response 410'))).toEqual([]);

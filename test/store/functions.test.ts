@@ -1,13 +1,13 @@
 import { readFileSync } from 'node:fs';
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
+import { beforeAll, describe, expect, inject, test } from 'vitest';
 import { parse } from 'yaml';
 import { messages } from '../../src/api/messages.ts';
 import { compile } from '../../src/openapi/compile.ts';
 import { describeDifference, findDrift } from '../../src/openapi/drift.ts';
 import { canHold } from '../../src/openapi/postgres-types.ts';
 import type { Schema } from '../../src/openapi/schema.ts';
-import type { Call, Store } from '../../src/store/store.ts';
-import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import type { Call } from '../../src/store/store.ts';
+import { useGateway } from '../helpers/api.ts';
 
 // What a function may look like: each row is served alike on every store, or is refused at the start in one sentence.
 
@@ -391,22 +391,14 @@ for (const [index, { operation = LIST }] of ROWS.entries()) {
   document.paths[`/${nameOf(index)}`] = { [own.requestBody ? 'post' : 'get']: own };
 }
 
-let store: Store;
-let gateway: TestGateway;
+const sql = [...ROWS.map(({ sql }, index) => sql.replaceAll('NAME', nameOf(index))), ...CREATE].join('\n');
+const gateway = useGateway({ sql, document });
 let differences: ReturnType<typeof findDrift>;
 
 beforeAll(async () => {
-  const sql = ROWS.map(({ sql }, index) => sql.replaceAll('NAME', nameOf(index)));
-  store = await openTestStore({ sql: [...sql, ...CREATE].join('\n') });
-  gateway = await startGateway({ store, document });
-  const description = await store.describe(new AbortController().signal);
+  const description = await gateway.store.describe(new AbortController().signal);
   if ('failure' in description) throw description.failure.cause;
   differences = findDrift((await compile(document)).operations, description.functions);
-});
-
-afterAll(async () => {
-  await gateway?.close();
-  await store?.close();
 });
 
 describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$what', (row) => {
@@ -434,7 +426,7 @@ test.each(CREATIONS)('a repeated creation that gives %s is told from the first, 
   const repeat = async (key?: string) => {
     const args = { p_api_key: 'wms_demo_aurora', ...(key && { p_idempotency_key: `${returns}-${key}` }) };
     const call = { function: `criar_${returns}`, args, returns, readOnly: false };
-    const result = await store.call(call, new AbortController().signal);
+    const result = await gateway.store.call(call, new AbortController().signal);
     return 'failure' in result ? result.failure : result.isReplayed === true;
   };
   expect([await repeat('1'), await repeat('1'), await repeat(), await repeat('2'), await repeat('2')]).toEqual([

@@ -1,8 +1,6 @@
 import fc, { type Arbitrary } from 'fast-check';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
-import type { Store } from '../../src/store/store.ts';
-import { jsonBody } from '../helpers/api.ts';
-import { openTestStore, startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { expect, inject, test } from 'vitest';
+import { jsonBody, useGateway } from '../helpers/api.ts';
 
 // A value that passes the document comes back as it went, or is a 422 on its name: of every type and format, in every place of a
 // request, on every store. It is never a 500 or a 502.
@@ -251,18 +249,7 @@ function toDocument(): object {
   };
 }
 
-let store: Store;
-let gateway: TestGateway;
-
-beforeAll(async () => {
-  store = await openTestStore({ sql: SQL });
-  gateway = await startGateway({ store, document: toDocument() as never, mcp: true });
-});
-
-afterAll(async () => {
-  await gateway?.close();
-  await store?.close();
-});
+const gateway = useGateway({ sql: SQL, document: toDocument() as never, mcp: true });
 
 type Answer = { readonly status: number; readonly text: string };
 
