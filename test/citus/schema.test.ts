@@ -1,7 +1,7 @@
 // The schema on a cluster: how it comes there, and that both walls stand.
 
 import { hash, randomUUID } from 'node:crypto';
-import { cpSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type pg from 'pg';
@@ -22,7 +22,7 @@ import type { Call, Store } from '../../src/store/store.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
 import { addCitus, addCitusNode, copyCitusDatabase, createCitusDatabase, dropCitusDatabase } from '../helpers/citus.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { MIGRATIONS } from '../helpers/gateway.ts';
+import { copyMigrations, MIGRATIONS } from '../helpers/gateway.ts';
 import { runAdmin } from '../helpers/run.ts';
 import { asAdmin, type Database, databaseUrl, fillDatabase, loginUrl, runSql } from '../helpers/servers.ts';
 
@@ -248,11 +248,8 @@ describe('a distributed database that is changed', () => {
   });
 
   test('takes a migration that grants on a table, changes it and publishes a function, as one server does', async () => {
-    const folder = mkdtempSync(join(tmpdir(), 'citus-migrations-'));
-    cpSync(MIGRATIONS, folder, { recursive: true });
-    writeFileSync(
-      join(folder, '20991231000000_ativar.sql'),
-      `grant update (ativo) on private.alunos to gateway_functions;
+    const folder = copyMigrations({
+      '20991231000000_ativar.sql': `grant update (ativo) on private.alunos to gateway_functions;
        alter table private.alunos add column nota integer;
        create function public.ativar_aluno(p_api_key text, p_id uuid) returns table (ativo boolean)
        language plpgsql rows 1 security definer set search_path = pg_catalog, pg_temp as $$
@@ -263,7 +260,7 @@ describe('a distributed database that is changed', () => {
            update private.alunos a set ativo = true where a.tenant_id = v_tenant and a.id = p_id returning a.ativo;
        end $$;
        select private.publish('public.ativar_aluno');`,
-    );
+    });
     await asAdmin(copy.adminUrl, async (db) => {
       expect(await applyMigrations(db, readMigrations(folder))).toMatchObject([{ name: 'ativar' }]);
       await distribute(db);

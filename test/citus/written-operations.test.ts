@@ -1,6 +1,6 @@
 // What npm run operation writes, on each node of a cluster.
 
-import { appendFileSync, cpSync, mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
@@ -10,7 +10,7 @@ import { applyMigrations, distribute, readMigrations } from '../../src/store/mig
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Argument, Call, Store } from '../../src/store/store.ts';
 import { copyCitusDatabase } from '../helpers/citus.ts';
-import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { copyMigrations, SEED } from '../helpers/gateway.ts';
 import { readTable } from '../helpers/readme.ts';
 import { asAdmin, createDatabase, type Database, databaseUrl, loginUrl } from '../helpers/servers.ts';
 
@@ -20,11 +20,9 @@ const folder = mkdtempSync(join(tmpdir(), 'written-'));
 let database: Database;
 
 beforeAll(async () => {
-  const files = { document: 'openapi.yaml', migrations: join(folder, 'migrations'), seed: join(folder, 'seed.sql') };
-  cpSync(MIGRATIONS, files.migrations, { recursive: true });
-  cpSync(SEED.file, files.seed);
-  writeFileSync(join(files.migrations, '20991230000000_gavetas.sql'), TABLE.sql);
-  appendFileSync(files.seed, TABLE.rows);
+  const migrations = copyMigrations({ '20991230000000_gavetas.sql': TABLE.sql });
+  const files = { document: 'openapi.yaml', migrations, seed: join(folder, 'seed.sql') };
+  writeFileSync(files.seed, SEED.sql + TABLE.rows);
   // Without one the plan makes a database of its own, which takes seconds.
   const plain = await createDatabase();
   await plain.query(TABLE.sql + TABLE.rows);
@@ -34,7 +32,7 @@ beforeAll(async () => {
   writeFileSync(migration.file, migration.text);
   database = await copyCitusDatabase(inject('nodes'));
   await asAdmin(database.adminUrl, async (db) => {
-    await applyMigrations(db, readMigrations(files.migrations));
+    await applyMigrations(db, readMigrations(migrations));
     expect(await distribute(db)).toEqual(
       expect.arrayContaining([
         'grant INSERT on table private.gavetas to gateway_functions',

@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { mkdtempSync, readFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Config, readConfig } from '../../src/config.ts';
 import type { Fault } from '../../src/errors.ts';
@@ -19,6 +21,14 @@ import { asAdmin, createDatabase, databaseUrl, loginUrl, POSTGREST_KEY, startPos
 
 export const MIGRATIONS = 'supabase/migrations';
 export const SEED = { file: 'supabase/seed.sql', sql: readFileSync('supabase/seed.sql', 'utf8') };
+
+/** Copies the migrations into a folder of the test's own, with more files by their names. */
+export function copyMigrations(more: Readonly<Record<string, string | Buffer>> = {}): string {
+  const folder = mkdtempSync(join(tmpdir(), 'migrations-'));
+  cpSync(MIGRATIONS, folder, { recursive: true });
+  for (const [name, sql] of Object.entries(more)) writeFileSync(join(folder, name), sql);
+  return folder;
+}
 
 /** The kinds of store; Citus by each of its two ways. */
 export type StoreKind = 'postgres' | 'supabase' | 'citus' | 'citus by PostgREST';

@@ -5,7 +5,6 @@ import { once } from 'node:events';
 import {
   chmodSync,
   chownSync,
-  cpSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -26,7 +25,7 @@ import { openServer, toUrl } from '../../src/store/embedded/store.ts';
 import { openStore } from '../../src/store/open.ts';
 import { findMistakes, underLoad } from '../helpers/clients.ts';
 import { canTestOnDebian } from '../helpers/debian-postgres.ts';
-import { copyDataDir, MIGRATIONS } from '../helpers/gateway.ts';
+import { copyDataDir, copyMigrations } from '../helpers/gateway.ts';
 import { type GatewayProcess, killAll, startProcess } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { asAdmin, childrenOf, runSql } from '../helpers/servers.ts';
@@ -208,9 +207,7 @@ describe('a folder', () => {
   });
 
   test('whose migration fails is free again, and a store that could not be made leaves nothing', async () => {
-    const migrationsDir = mkdtempSync(join(root, 'migrations-'));
-    cpSync(MIGRATIONS, migrationsDir, { recursive: true });
-    writeFileSync(join(migrationsDir, '20991231000000_broken.sql'), 'nonsense');
+    const migrationsDir = copyMigrations({ '20991231000000_broken.sql': 'nonsense' });
     const dataDir = newStore();
     const migrate = openServer({ dataDir, fsync: false }, { migrationsDir });
     await expect(migrate).rejects.toThrow(/_broken\.sql:1:1: syntax error at or near "nonsense"/);
@@ -414,8 +411,7 @@ test('several workers have one server, which the primary process starts and stop
 });
 
 test('a new migration is applied while the store serves, with the warnings of Postgres, and a call is tried until the deadline', async () => {
-  const migrations = newPath();
-  cpSync(MIGRATIONS, migrations, { recursive: true });
+  const migrations = copyMigrations();
   const warnings: string[] = [];
   const { store, own } = await openStore(
     readConfig({ DATA_DIR: newStore(), DEMO_DATA: 'on', DEADLINE_MS: '3000' }),

@@ -1,30 +1,21 @@
-import { cpSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { rows, useConnection } from '../helpers/database.ts';
-import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
+import { copyMigrations, SEED } from '../helpers/gateway.ts';
 
-const root = mkdtempSync(join(tmpdir(), 'migrations-'));
 const db = useConnection();
-let folders = 0;
 
-/** The product's migrations and more, in a folder of their own. */
-function migrationsWith(files: Record<string, string | Buffer>): string {
-  folders += 1;
-  const folder = join(root, String(folders));
-  cpSync(MIGRATIONS, folder, { recursive: true });
-  for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
+/** Applies the product's migrations and more. */
+async function apply(more: Parameters<typeof copyMigrations>[0]) {
+  const folder = copyMigrations(more);
   // Emacs leaves it beside a file that is being edited.
   symlinkSync('nobody@host.1', join(folder, '.#20260101000000_edited.sql'));
-  return folder;
+  return applyMigrations(db, readMigrations(folder));
 }
 
 describe('migrations', () => {
-  const apply = async (files: Parameters<typeof migrationsWith>[0]) =>
-    applyMigrations(db, readMigrations(migrationsWith(files)));
-
   afterEach(() =>
     db.exec(`drop table if exists private.a, private.half;
       delete from supabase_migrations.schema_migrations where version like '2199%'`),
