@@ -1,7 +1,9 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { expect } from 'vitest';
+import { migrate } from '../../scripts/migrate.ts';
 import { administer } from '../../src/admin/main.ts';
+import { FILES } from '../../src/config.ts';
 
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
@@ -38,6 +40,21 @@ export async function runInProcess(command: (printing: Printing) => Promise<numb
 /** Runs `npm run admin -- …` in this process. */
 export function runAdmin(args: readonly string[], env: Record<string, string>): Promise<Run> {
   return runInProcess((printing) => administer(args, { env, ...printing, note: () => {} }));
+}
+
+/** Runs `npm run migrate -- …` in this process, by default with the product's migrations. */
+export function runMigrate(
+  args: readonly string[],
+  env: Record<string, string>,
+  folder = FILES.migrations,
+): Promise<Run> {
+  return runInProcess(({ print, printError }) =>
+    migrate(args, {
+      ...{ env, folder },
+      print: (line) => print(`${line}\n`),
+      printError: (line) => printError(`${line}\n`),
+    }),
+  );
 }
 
 /** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */

@@ -1,14 +1,13 @@
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join, resolve } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { useDatabase } from '../helpers/database.ts';
-import { MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
-import { runCommand } from '../helpers/run.ts';
+import { copyMigrations, MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
+import { runCommand, runMigrate } from '../helpers/run.ts';
 import {
   asAdmin,
   databaseUrl,
@@ -23,16 +22,14 @@ import { waitForBlocked } from '../helpers/wait-for.ts';
 
 const SCRIPT = resolve('scripts/migrate.ts');
 const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
-const APPLIED = FILES.map((file) => `applied ${file}`);
-const NOTHING = { code: 0, lines: ['nothing to do'], errors: '' };
+const APPLIED = FILES.map((file) => `applied ${file}\n`).join('');
+const NOTHING = { code: 0, output: 'nothing to do\n', errors: '' };
 const ROLES = ['gateway', 'gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search'];
 /** What one who is no superuser is told. */
 const LOG_WARNING =
   /^warning: API keys can appear in the log of Postgres, .*\n {2}hint: As a superuser: alter database \w+ set log_parameter_max_length = 0\n$/;
 
-const root = mkdtempSync(join(tmpdir(), 'migrate-'));
 const databases: string[] = [];
-let folders = 0;
 let server: PostgresServer | undefined;
 /** For the server's administrator, in a database that no test changes. */
 let adminUrl: string;
@@ -55,31 +52,15 @@ async function newDatabase(): Promise<string> {
   return databaseUrl(adminUrl, name);
 }
 
-/** A project's folder with these migrations in it. */
-function projectWith(files: Record<string, string>): string {
-  folders += 1;
-  const project = join(root, `project-${folders}`);
-  mkdirSync(join(project, MIGRATIONS), { recursive: true });
-  for (const [name, sql] of Object.entries(files)) writeFileSync(join(project, MIGRATIONS, name), sql);
-  return project;
+/** A folder with these migrations alone. */
+function folderWith(files: Record<string, string>): string {
+  const folder = mkdtempSync(join(tmpdir(), 'migrate-'));
+  for (const [name, sql] of Object.entries(files)) writeFileSync(join(folder, name), sql);
+  return folder;
 }
 
-type Run = { readonly code: number; readonly lines: string[]; readonly errors: string };
-
-/** What `npm run migrate` runs, in this process. */
-async function run(env: Record<string, string>, args: string[] = [], project = '.'): Promise<Run> {
-  const lines: string[] = [];
-  const errors: string[] = [];
-  const code = await migrateDatabase(args, {
-    ...{ env, folder: join(project, MIGRATIONS) },
-    print: (line) => void lines.push(line),
-    printError: (line) => void errors.push(`${line.replaceAll(`${project}/`, '')}\n`),
-  });
-  return { code, lines, errors: errors.join('') };
-}
-
-const migrate = (url: string, project?: string) => run({ DATABASE_URL: url }, [], project);
-const dryRun = (url: string, project?: string) => run({ DATABASE_URL: url }, ['--dry-run'], project);
+const migrate = (url: string, folder?: string) => runMigrate([], { DATABASE_URL: url }, folder);
+const dryRun = (url: string, folder?: string) => runMigrate(['--dry-run'], { DATABASE_URL: url }, folder);
 
 /** The rows of the bookkeeping; none if there is no table. */
 const bookkeeping = async (url: string): Promise<{ version: string; name: string; statements: string[] }[]> => {
@@ -102,14 +83,14 @@ test('a role that is no superuser migrates the database that it owns, and is tol
     const found = await admin.query('select rolname from pg_roles where rolname = any ($1)', [ROLES]);
     for (const { rolname } of found.rows) await admin.query(`grant ${rolname} to migrate_owner with admin option`);
   });
-  expect(await migrate(url)).toEqual({ code: 0, lines: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
+  expect(await migrate(url)).toEqual({ code: 0, output: APPLIED, errors: expect.stringMatching(LOG_WARNING) });
   expect(await migrate(url)).toEqual(NOTHING);
 });
 
 describe('a run', () => {
   test('lists what it would apply, and changes nothing, when it is dry', async () => {
     const url = await newDatabase();
-    const pending = { code: 0, lines: FILES.map((file) => `pending ${file}`), errors: '' };
+    const pending = { code: 0, output: FILES.map((file) => `pending ${file}\n`).join(''), errors: '' };
     expect(await dryRun(url)).toEqual(pending);
     expect(await dryRun(url)).toEqual(pending);
     const schemas = `select nspname from pg_namespace where nspname !~ '^pg_' order by 1`;
@@ -129,8 +110,7 @@ describe('a run', () => {
     const url = await newDatabase();
     await tellingPostgrest(url, async () =>
       expect(await runCommand(SCRIPT, [], { env: { DATABASE_URL: url } })).toEqual({
-        ...{ code: 0, output: APPLIED.map((line) => `${line}\n`).join('') },
-        errors: '',
+        ...{ code: 0, output: APPLIED, errors: '' },
       }),
     );
     expect(await migrate(url)).toEqual(NOTHING);
@@ -141,14 +121,14 @@ describe('a run', () => {
 
   test('shares the migrations with another at the same time', async () => {
     const url = await newDatabase();
-    const project = projectWith({
+    const folder = folderWith({
       '20260101000000_waits.sql': 'select pg_advisory_xact_lock(1);\ncreate table public.one ();',
       '20260101000001_two.sql': 'create table public.two ();',
       '20260101000002_three.sql': 'create table public.three ();',
     });
     const runs = await asAdmin(url, async (db) => {
       await db.query('select pg_advisory_lock(1)');
-      const both = Promise.all([migrate(url, project), migrate(url, project)]);
+      const both = Promise.all([migrate(url, folder), migrate(url, folder)]);
       // One waits for the lock here, and the other one for it.
       await waitForBlocked(url, 2);
       await db.query('select pg_advisory_unlock(1)');
@@ -158,36 +138,36 @@ describe('a run', () => {
       { code: 0, errors: '' },
       { code: 0, errors: '' },
     ]);
-    const applied = runs.flatMap(({ lines }) => lines).filter((line) => line !== 'nothing to do');
-    expect(applied.sort()).toEqual(readdirSync(join(project, MIGRATIONS)).map((file) => `applied ${file}`));
+    const applied = runs.flatMap(({ output }) => output.match(/^applied .*$/gm) ?? []);
+    expect(applied.sort()).toEqual(readdirSync(folder).map((file) => `applied ${file}`));
   });
 
   test('that fails names the place, keeps the migrations before, and tells PostgREST of them', async () => {
     const url = await newDatabase();
     const good = { '20260101000000_one.sql': 'create table public.one ();' };
     const broken = 'create table public.half ();\nselect *\n  from nada;\n';
-    const project = projectWith({ ...good, '20260101000001_broken.sql': broken });
+    const folder = folderWith({ ...good, '20260101000001_broken.sql': broken });
     await tellingPostgrest(url, async () =>
-      expect(await migrate(url, project)).toEqual({
+      expect(await migrate(url, folder)).toEqual({
         code: 1,
-        lines: ['applied 20260101000000_one.sql'],
-        errors: 'supabase/migrations/20260101000001_broken.sql:3:8: relation "nada" does not exist (42P01)\n',
+        output: 'applied 20260101000000_one.sql\n',
+        errors: `${folder}/20260101000001_broken.sql:3:8: relation "nada" does not exist (42P01)\n`,
       }),
     );
     expect(await bookkeeping(url)).toMatchObject([{ version: '20260101000000' }]);
     expect(await runSql(url, `select relname from pg_class where relnamespace = 'public'::regnamespace`)).toEqual([
       { relname: 'one' },
     ]);
-    expect(await migrate(url, projectWith(good))).toEqual(NOTHING);
+    expect(await migrate(url, folderWith(good))).toEqual(NOTHING);
   });
 
   test('whose connection is cut says so in a line', async () => {
     const url = await newDatabase();
-    const project = projectWith({ '20260101000000_cut.sql': 'select pg_terminate_backend(pg_backend_pid());' });
-    expect(await migrate(url, project)).toEqual({
+    const folder = folderWith({ '20260101000000_cut.sql': 'select pg_terminate_backend(pg_backend_pid());' });
+    expect(await migrate(url, folder)).toEqual({
       code: 1,
-      lines: [],
-      errors: expect.stringMatching(/^supabase\/migrations\/20260101000000_cut\.sql: [^\n]*terminat[^\n]*\n$/),
+      output: '',
+      errors: expect.stringMatching(/^\S+\/20260101000000_cut\.sql: [^\n]*terminat[^\n]*\n$/),
     });
     expect(await bookkeeping(url)).toEqual([]);
   });
@@ -218,10 +198,10 @@ select public.f()  ;
   );
   await runSql(url, `insert into ${table} values ('20260101000000', $1, 'one')`, [statements]);
   const files = { '20260101000000_one.sql': one, '20260101000001_two.sql': 'create table public.two ();' };
-  const project = projectWith(files);
-  expect(await dryRun(url, project)).toMatchObject({ code: 0, lines: ['pending 20260101000001_two.sql'] });
-  expect(await migrate(url, project)).toEqual({ code: 0, lines: ['applied 20260101000001_two.sql'], errors: '' });
-  expect(await migrate(url, project)).toEqual(NOTHING);
+  const folder = folderWith(files);
+  expect(await dryRun(url, folder)).toMatchObject({ code: 0, output: 'pending 20260101000001_two.sql\n' });
+  expect(await migrate(url, folder)).toEqual({ code: 0, output: 'applied 20260101000001_two.sql\n', errors: '' });
+  expect(await migrate(url, folder)).toEqual(NOTHING);
 });
 
 test('the files that the Supabase CLI makes of the bookkeeping are the migrations', async () => {
@@ -231,17 +211,17 @@ test('the files that the Supabase CLI makes of the bookkeeping are the migration
   const fetched = (await bookkeeping(url)).map(({ version, name, statements }) => [
     ...[`${version}_${name}.sql`, `${statements.join(';\n')};\n`],
   ]);
-  const project = projectWith(Object.fromEntries(fetched));
-  expect(await dryRun(url, project)).toEqual(NOTHING);
-  expect(await migrate(await newDatabase(), project)).toMatchObject({ code: 0, lines: APPLIED });
+  const folder = folderWith(Object.fromEntries(fetched));
+  expect(await dryRun(url, folder)).toEqual(NOTHING);
+  expect(await migrate(await newDatabase(), folder)).toMatchObject({ code: 0, output: APPLIED });
 });
 
 describe('a mistake is told in one line without the password', () => {
   const SECRET = 'hunter2';
 
   async function mistake(env: Record<string, string>, args: string[] = []): Promise<string> {
-    const { code, lines, errors } = await run(env, args);
-    expect([code, lines]).toEqual([1, []]);
+    const { code, output, errors } = await runMigrate(args, env);
+    expect([code, output]).toEqual([1, '']);
     expect(errors).toMatch(/^[^\n]+\n$/);
     expect(errors).not.toContain(SECRET);
     return errors;
@@ -285,11 +265,9 @@ describe('a gateway that serves', () => {
   let serving: string;
   let url: string;
 
-  /** The migrations that are applied, and one more. */
-  const projectAfter = (sql: string) => {
-    const applied = readMigrations(MIGRATIONS).map(({ file, sql }) => [basename(file), sql]);
-    return projectWith({ ...Object.fromEntries(applied), '20991231000000_next.sql': sql });
-  };
+  /** Applies one more migration, if the gateway can go on. */
+  const migrateBy = (sql: string) =>
+    runMigrate(['--serving', serving], { DATABASE_URL: url }, copyMigrations({ '20991231000000_next.sql': sql }));
 
   beforeAll(async () => {
     url = database.adminUrl;
@@ -300,9 +278,8 @@ describe('a gateway that serves', () => {
   afterAll(() => gateway.close());
 
   test('is not broken by a migration, which is refused as a whole', async () => {
-    const args = ['--serving', serving];
-    const { code, lines, errors } = await run({ DATABASE_URL: url }, args, projectAfter(`${MORE}\n${LESS}`));
-    expect([code, lines]).toEqual([1, []]);
+    const { code, output, errors } = await migrateBy(`${MORE}\n${LESS}`);
+    expect([code, output]).toEqual([1, '']);
     expect(errors).toBe(
       '20991231000000_next.sql: is not applied, because it breaks a gateway that runs:\n' +
         `${serving}: listarSecoes → listar_secoes: in the document x-rpc names the function; in the database there is none of that name in schema public\n` +
@@ -315,13 +292,12 @@ describe('a gateway that serves', () => {
   });
 
   test('lets an addition pass', async () => {
-    const { code, lines } = await run({ DATABASE_URL: url }, ['--serving', serving], projectAfter(MORE));
-    expect([code, lines]).toEqual([0, ['applied 20991231000000_next.sql']]);
+    expect(await migrateBy(MORE)).toMatchObject({ code: 0, output: 'applied 20991231000000_next.sql\n' });
   });
 
   test('is named if it does not give its document', async () => {
     const origin = `http://127.0.0.1:${await findPort()}`;
-    const { code, errors } = await run({ DATABASE_URL: url }, ['--serving', origin]);
+    const { code, errors } = await runMigrate(['--serving', origin], { DATABASE_URL: url });
     expect([code, errors]).toEqual([
       1,
       `The gateway at ${origin} does not give its document: connect ECONNREFUSED ${origin.slice('http://'.length)}\n`,

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { migrate } from '../../scripts/migrate.ts';
 import { readDatabaseUrl } from '../../src/database-url.ts';
 import { OperatorError } from '../../src/errors.ts';
 import { Server, Servers } from '../../src/store/postgres/servers.ts';
 import { openPostgres, type PostgresOptions } from '../../src/store/postgres/store.ts';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 import { startFaultProxy } from '../helpers/fault-proxy.ts';
-import { MIGRATIONS } from '../helpers/gateway.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
   canReplicate,
@@ -15,7 +13,7 @@ import {
   startStandby,
   toGatewayUrl,
 } from '../helpers/replication.ts';
-import { runAdmin, runInProcess } from '../helpers/run.ts';
+import { runAdmin, runMigrate } from '../helpers/run.ts';
 import { loginUrl, runSql } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
@@ -209,14 +207,13 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   });
 
   test('migrates and administers on the primary, wherever it is in the list', async () => {
-    const migrateOn = (DATABASE_URL: string) =>
-      runInProcess((printing) => migrate([], { env: { DATABASE_URL }, folder: MIGRATIONS, ...printing }));
+    const migrateOn = (DATABASE_URL: string) => runMigrate([], { DATABASE_URL });
     const DATABASE_URL = primary.adminUrl.replace(`:${primary.port}`, `:${standby.port},127.0.0.1:${primary.port}`);
-    expect(await migrateOn(DATABASE_URL)).toEqual({ code: 0, output: 'nothing to do', errors: '' });
+    expect(await migrateOn(DATABASE_URL)).toEqual({ code: 0, output: 'nothing to do\n', errors: '' });
     expect(await runAdmin(['tenant', 'create', 'Pela lista'], { DATABASE_URL })).toMatchObject({ code: 0 });
     expect(await migrateOn(`${standby.adminUrl}?target_session_attrs=primary`)).toMatchObject({
       code: 1,
-      errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby`,
+      errors: `No database server is the primary: 127.0.0.1:${standby.port} is a standby\n`,
     });
     const slow = `${DATABASE_URL}?${WRITES}&options=-c%20post_auth_delay%3D2`;
     expect(await runAdmin(['tenant', 'list'], { DATABASE_URL: slow })).toMatchObject({ code: 0 });

@@ -6,11 +6,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { migrate as migrateDatabase } from '../../scripts/migrate.ts';
 import { readMigrations } from '../../src/store/migrations.ts';
 import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS } from '../helpers/gateway.ts';
-import { asAdmin, databaseUrl, PASSWORD, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
+import { runMigrate } from '../helpers/run.ts';
+import { asAdmin, databaseUrl, loginUrl, PASSWORD, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from '../helpers/supabase-project.ts';
 
 const CLI = 'supabase@3.1.0';
@@ -34,12 +34,10 @@ const supabase = (url: string, ...args: string[]) =>
     SUPABASE_TELEMETRY_DISABLED: '1',
   });
 
-async function migrate(url: string): Promise<string[]> {
-  const lines: string[] = [];
-  const print = (line: string) => void lines.push(line);
-  const env = { DATABASE_URL: url };
-  expect(await migrateDatabase([], { env, folder: MIGRATIONS, print, printError: print })).toBe(0);
-  return lines;
+async function migrate(url: string): Promise<string> {
+  const { code, output, errors } = await runMigrate([], { DATABASE_URL: url });
+  expect(code, errors).toBe(0);
+  return output + errors;
 }
 
 const APPLIED = readMigrations(MIGRATIONS).map(({ version }) => version);
@@ -84,14 +82,14 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
     projects += 1;
     const name = `project_${projects}`;
     await runSql(server.adminUrl, `create database ${name} template template0 owner ${OWNER}`);
-    const url = new URL(databaseUrl(server.adminUrl, name));
-    if (version === 'Postgres 15') await runSql(url.href, 'create extension plpgsql_check');
-    Object.assign(url, { username: OWNER, password: PASSWORD });
-    await asAdmin(url.href, async (db) => {
-      await db.query(`create schema extensions; create schema private; create table private.notes (text text)`);
-      if (grants) await db.query(grants);
-    });
-    return url.href;
+    const superuserUrl = databaseUrl(server.adminUrl, name);
+    if (version === 'Postgres 15') await runSql(superuserUrl, 'create extension plpgsql_check');
+    const url = loginUrl(superuserUrl, OWNER);
+    await runSql(
+      url,
+      `create schema extensions; create schema private; create table private.notes (text text); ${grants}`,
+    );
+    return url;
   }
 
   async function expectAgreement(url: string): Promise<void> {
@@ -105,7 +103,7 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
       const url = await newProject(grants);
       const pushed = await supabase(url, 'db', 'push', '--yes', '--include-seed');
       expect(pushed.code, pushed.output).toBe(0);
-      expect(await migrate(url)).toEqual(['nothing to do']);
+      expect(await migrate(url)).toBe('nothing to do\n');
       await expectAgreement(url);
       // The demo data has keys that everybody knows.
       expect(await countTenants(url)).toEqual([{ count: 0 }]);
@@ -117,7 +115,7 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
 
     test.runIf(isHere)('what `npm run migrate` has applied is applied for `db push`', async () => {
       const url = await newProject(grants);
-      expect((await migrate(url)).filter((line) => line.startsWith('applied '))).toHaveLength(APPLIED.length);
+      expect((await migrate(url)).match(/^applied /gm)).toHaveLength(APPLIED.length);
       const pushed = await supabase(url, 'db', 'push', '--yes');
       expect(pushed).toMatchObject({ code: 0, output: expect.stringContaining('up to date') });
       await expectAgreement(url);
@@ -136,7 +134,7 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
     writeFileSync(config, text);
     expect(pushed.code, pushed.output).toBe(0);
     expect(await countTenants(url)).toEqual([{ count: 2 }]);
-    expect(await migrate(url)).toEqual(['nothing to do']);
+    expect(await migrate(url)).toBe('nothing to do\n');
   });
 
   test.runIf(version === 'Postgres 15' && isHere)('`db lint` finds no error', async () => {
