@@ -9,10 +9,11 @@ import { basename, dirname, join, relative, resolve } from 'node:path';
 import { parseEnv } from 'node:util';
 import ms from 'ms';
 import ts from 'typescript';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { readConfig, VARIABLES } from '../../src/config.ts';
-import { startGateway, type TestGateway } from '../helpers/gateway.ts';
+import { useOpened } from '../helpers/database.ts';
+import { startGateway } from '../helpers/gateway.ts';
 import { findPort } from '../helpers/servers.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -182,13 +183,10 @@ describe('kubernetes.yaml', () => {
   const env = Object.fromEntries(
     container.env.map(({ name, value }: Yaml) => [name, value ?? 'postgres://user:password@host/name']),
   );
-  let gateway: TestGateway;
-
-  beforeAll(async () => {
-    gateway = await startGateway({ store: createStubStore() });
-  });
-
-  afterAll(() => gateway.close());
+  const gateway = useOpened(
+    () => startGateway({ store: createStubStore() }),
+    ({ close }) => close(),
+  );
 
   test('sets variables of the configuration', () => {
     expect(unknown([...container.env, ...job.template.spec.containers[0].env].map(({ name }) => name))).toEqual([]);

@@ -1,20 +1,14 @@
 import { execFile, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { promisify } from 'node:util';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import { listCall } from '../helpers/calls.ts';
+import { useDatabase, useOpened } from '../helpers/database.ts';
 import { isPresent } from '../helpers/requirement.ts';
 import { runCommand } from '../helpers/run.ts';
-import {
-  createDatabase,
-  type Database,
-  loginUrl,
-  PASSWORD,
-  type PostgresServer,
-  startLoggingPostgres,
-} from '../helpers/servers.ts';
+import { createDatabase, loginUrl, PASSWORD, startLoggingPostgres } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const SCRIPT = 'scripts/deploy/logins.sql';
@@ -34,22 +28,19 @@ const hasPsql = isPresent(
 
 describe.skipIf(!hasPsql)(SCRIPT, () => {
   let log = '';
-  let server: PostgresServer;
-  let database: Database;
+  const onLog = (text: string) => {
+    log += text;
+  };
+  const server = useOpened(
+    () => startLoggingPostgres(onLog),
+    ({ stop }) => stop(),
+  );
+  const database = useDatabase({ create: () => createDatabase(server.adminUrl) });
 
   beforeAll(async () => {
-    server = await startLoggingPostgres((text) => {
-      log += text;
-    });
-    database = await createDatabase(server.adminUrl);
     await database.query('alter role authenticator password null');
     // As the migrations leave it; a copy of a database has the default again.
     await database.query(`revoke connect on database ${database.name} from public`);
-  });
-
-  afterAll(async () => {
-    await database.drop();
-    await server.stop();
   });
 
   async function makeLogins(passwords: Record<string, string>, adminUrl = database.adminUrl): Promise<void> {

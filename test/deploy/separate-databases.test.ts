@@ -1,6 +1,7 @@
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { applyMigrations, type Notice, readMigrations, runScript } from '../../src/store/migrations.ts';
+import { useOpened } from '../helpers/database.ts';
 import { canTestOnDebian, startBareDebianPostgres } from '../helpers/debian-postgres.ts';
 import { MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import {
@@ -26,7 +27,7 @@ const SERVERS = [
 
 for (const { name, canRun, start } of SERVERS) {
   describe.skipIf(!canRun)(`two databases on a server of ${name}`, () => {
-    let server: Pick<PostgresServer, 'adminUrl' | 'stop'>;
+    const server = useOpened<Pick<PostgresServer, 'adminUrl' | 'stop'>>(start, ({ stop }) => stop());
 
     const asSuperuser = (sql: string, database = 'postgres') => runSql(databaseUrl(server.adminUrl, database), sql);
 
@@ -59,7 +60,6 @@ for (const { name, canRun, start } of SERVERS) {
     };
 
     beforeAll(async () => {
-      server = await start();
       await asSuperuser(`create role um login createrole createdb password '${PASSWORD}';
         create role dois login createrole createdb password '${PASSWORD}';
         create role backup login password '${PASSWORD}'`);
@@ -81,8 +81,6 @@ for (const { name, canRun, start } of SERVERS) {
                   grant connect on database dois to gateway_dois`),
       );
     });
-
-    afterAll(() => server.stop());
 
     test.each([
       ['dois', 'um'],

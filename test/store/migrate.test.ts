@@ -5,7 +5,7 @@ import { basename, join, resolve } from 'node:path';
 import type pg from 'pg';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { readMigrations } from '../../src/store/migrations.ts';
-import { useDatabase } from '../helpers/database.ts';
+import { useDatabase, useOpened } from '../helpers/database.ts';
 import { copyMigrations, MIGRATIONS, startConfigured } from '../helpers/gateway.ts';
 import { runCommand, runMigrate } from '../helpers/run.ts';
 import {
@@ -261,7 +261,10 @@ describe('a gateway that serves', () => {
   const MORE = `create or replace function public.listar_secoes_novas() returns integer language sql return 1;`;
   const LESS = 'alter function public.listar_secoes(text, integer, integer, uuid) rename to listar_outras;';
   const database = useDatabase();
-  let gateway: Awaited<ReturnType<typeof startConfigured>>;
+  const gateway = useOpened(
+    () => startConfigured({ DATABASE_URL: database.adminUrl }),
+    ({ close }) => close(),
+  );
   let serving: string;
   let url: string;
 
@@ -269,13 +272,10 @@ describe('a gateway that serves', () => {
   const migrateBy = (sql: string) =>
     runMigrate(['--serving', serving], { DATABASE_URL: url }, copyMigrations({ '20991231000000_next.sql': sql }));
 
-  beforeAll(async () => {
+  beforeAll(() => {
     url = database.adminUrl;
-    gateway = await startConfigured({ DATABASE_URL: url });
     serving = new URL(gateway.url).origin;
   });
-
-  afterAll(() => gateway.close());
 
   test('is not broken by a migration, which is refused as a whole', async () => {
     const { code, output, errors } = await migrateBy(`${MORE}\n${LESS}`);

@@ -1,26 +1,18 @@
 import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterAll, beforeAll, expect, onTestFinished, test } from 'vitest';
+import { beforeAll, expect, onTestFinished, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
-import {
-  asAdmin,
-  enableTls,
-  fillDatabase,
-  loginUrl,
-  type PostgresServer,
-  runSql,
-  startEmbeddedPostgres,
-} from '../helpers/servers.ts';
+import { useOpened } from '../helpers/database.ts';
+import { asAdmin, enableTls, fillDatabase, loginUrl, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
 // What the parameters of DATABASE_URL do to a server with a certificate of its own, which names localhost.
 
 const folder = mkdtempSync(join(tmpdir(), 'tls-'));
 const root = join(folder, 'root.crt');
-let server: PostgresServer;
+const server = useOpened(startEmbeddedPostgres, ({ stop }) => stop());
 
 beforeAll(async () => {
-  server = await startEmbeddedPostgres();
   await asAdmin(server.adminUrl, async (admin) => {
     await fillDatabase(admin);
     await enableTls(admin);
@@ -28,8 +20,6 @@ beforeAll(async () => {
     writeFileSync(root, rows[0].text);
   });
 });
-
-afterAll(() => server.stop());
 
 const toUrl = (host: string, parameters: string) => {
   const url = new URL(loginUrl(server.adminUrl, 'gateway_test'));
