@@ -171,12 +171,12 @@ export async function underLoad(
 }
 
 /** Waits until every client has had good answers in a row. */
-export async function serves(clients: readonly Client[], count = SERVED): Promise<void> {
+export async function serves(clients: readonly Client[]): Promise<void> {
   const before = new Map(clients.map((client) => [client, client.answers.length]));
   await waitFor(() => {
     for (const [{ answers }, from] of before) {
-      const last = answers.slice(from).slice(-count);
-      if (last.length < count || last.some(isFailure)) throw new Error(`not served: ${JSON.stringify(last.at(-1))}`);
+      const last = answers.slice(from).slice(-SERVED);
+      if (last.length < SERVED || last.some(isFailure)) throw new Error(`not served: ${JSON.stringify(last.at(-1))}`);
     }
   });
 }
