@@ -44,7 +44,6 @@ async function readHelp(
   const names = [...commands.matchAll(/^ {2}(\w[\w-]*)/gm)]
     .map(([, name = '']) => name)
     .filter((name) => name !== 'help');
-  const inner =
-    script === 'admin' ? await Promise.all(names.map((name) => readHelp(script, [...path, name], help))) : [];
+  const inner = await Promise.all(names.map((name) => readHelp(script, [...path, name], help)));
   return [call, ...options.filter((option) => !option.endsWith('--help')), ...inner.flat()];
 }
