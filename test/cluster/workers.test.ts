@@ -19,7 +19,7 @@ import { useDatabase } from '../helpers/database.ts';
 import { whileFunctionHeld } from '../helpers/function-body.ts';
 import { GatewayProcess, type LogLine, startProcess } from '../helpers/process.ts';
 import { sendRaw } from '../helpers/raw.ts';
-import { childrenOf, findPort, loginUrl } from '../helpers/servers.ts';
+import { childrenOf, findPort, isRunning, loginUrl } from '../helpers/servers.ts';
 import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 
 const KEY = 'wms_demo_aurora';
@@ -40,15 +40,7 @@ beforeAll(() => {
 
 const workersOf = ({ child }: GatewayProcess) => childrenOf(child.pid);
 
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
-  }
-}
-
-const haveEnded = (pids: readonly number[]) => waitFor(() => expect(pids.filter(isAlive)).toEqual([]));
+const haveEnded = (pids: readonly number[]) => waitFor(() => expect(pids.filter(isRunning)).toEqual([]));
 
 /** A request on a connection of its own, by default from another client each time: its answer, or nothing without one. */
 function ask(origin: string, target = GYMS, key = KEY, client = newClient()): Promise<string> {

@@ -201,6 +201,9 @@ function signalIfThere(pid: number, signal: NodeJS.Signals): void {
   }
 }
 
+/** Whether there is a process with this id. */
+export const isRunning = (pid: number | undefined) => existsSync(`/proc/${pid}`);
+
 /** The child processes of a process. */
 export function childrenOf(pid = 0): number[] {
   const { stdout } = spawnSync('pgrep', ['-P', String(pid)], { encoding: 'utf8' });

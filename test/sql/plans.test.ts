@@ -1,11 +1,12 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { beforeAll, describe, expect, test } from 'vitest';
 import { load, toKey } from '../../scripts/bench/data.ts';
 import { createStatementWriter, type Statement } from '../../src/store/statement.ts';
 import type { Call } from '../../src/store/store.ts';
 import { lists } from '../helpers/api.ts';
+import { useOpened } from '../helpers/database.ts';
 import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
 
@@ -121,14 +122,9 @@ test.each(lists)('$id has a case for each of its filters', ({ path, operation })
 });
 
 describe.each(SERVERS)('on $name', ({ name, start }) => {
-  let server: Awaited<ReturnType<typeof start>>;
+  const server = useOpened<Awaited<ReturnType<typeof start>>>(start, ({ stop }) => stop());
 
-  beforeAll(async () => {
-    server = await start();
-    await asAdmin(server.url, fill);
-  });
-
-  afterAll(() => server.stop());
+  beforeAll(() => asAdmin(server.url, fill));
 
   test.each(ALL)('$path $query: reads no table from its beginning to its end', async (case_) => {
     const plans = await inTransaction(server.url, (db) => explain(db, toCall(case_)));

@@ -47,16 +47,16 @@ test('a call that Postgres has ended to resolve a deadlock is made again', async
 });
 
 test.each([
-  [
-    ...['a status that SQL raises', 'POST', '/cabides', { p_numero: 14 }],
-    'criarCabide declares no response 410, for which criar_cabide gives a reason: The number 14 is gone',
-  ],
-  [
-    ...['a record that is not found', 'PUT', `/cabides/${NOBODY}`, undefined],
-    'trocarCabide declares no response 404, for which obter_cabide gives a reason: it returned no record',
-  ],
-] as const)('%s is a fault where the document does not declare it, and the log says so', async (_what, ...row) => {
-  const [method, path, body, logged] = row;
+  {
+    ...{ what: 'a status that SQL raises', method: 'POST', path: '/cabides', body: { p_numero: 14 } },
+    logged: 'criarCabide declares no response 410, for which criar_cabide gives a reason: The number 14 is gone',
+  },
+  {
+    ...{ what: 'a record that is not found', method: 'PUT', path: `/cabides/${NOBODY}`, body: undefined },
+    logged: 'trocarCabide declares no response 404, for which obter_cabide gives a reason: it returned no record',
+  },
+])('$what is a fault where the document does not declare it, and the log says so', async (row) => {
+  const { method, path, body, logged } = row;
   const before = gateway.faults.length;
   expect(await send(method, path, body)).toMatchObject(refusal(502, 'Data store error'));
   expect(gateway.faults.slice(before).map(({ cause }) => (cause as Error).message)).toEqual([logged]);

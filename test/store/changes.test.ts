@@ -1,16 +1,10 @@
 import pg from 'pg';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { beforeAll, expect, inject, test } from 'vitest';
 import { underLoad } from '../helpers/clients.ts';
+import { useDatabase, useOpened } from '../helpers/database.ts';
 import { compareIds, Follower } from '../helpers/follower.ts';
 import { GatewayProcess } from '../helpers/process.ts';
-import {
-  createDatabase,
-  type Database,
-  findPort,
-  loginUrl,
-  type PostgresServer,
-  startPostgres,
-} from '../helpers/servers.ts';
+import { createDatabase, findPort, loginUrl, startPostgres } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // Eight writers whose transactions take some time before they commit or roll back, by a key and as an administrator, and clients
@@ -27,21 +21,14 @@ const timeout = inject('isLong') ? 1_800_000 : 120_000;
 const TENANT = 'e0000000-0000-4000-8000-000000000001';
 const KEY = 'test_changes';
 
-let server: PostgresServer;
-let database: Database;
+const server = useOpened(startPostgres, ({ stop }) => stop());
+const database = useDatabase({ create: () => createDatabase(server.adminUrl) });
 let keyId: string;
 
 beforeAll(async () => {
-  server = await startPostgres();
-  database = await createDatabase(server.adminUrl);
   await database.query(`insert into private.tenants (id, name) values ('${TENANT}', 'Academia')`);
   const sql = `insert into private.api_keys (tenant_id, name, key_hash) values ($1, 'Site', sha256($2)) returning id`;
   keyId = (await database.query<{ id: string }>(sql, [TENANT, Buffer.from(KEY)]))[0]?.id ?? '';
-});
-
-afterAll(async () => {
-  await database.drop();
-  await server.stop();
 });
 
 /** Runs transactions over one connection, and over another one when it is lost. */

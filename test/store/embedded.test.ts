@@ -28,7 +28,7 @@ import { canTestOnDebian } from '../helpers/debian-postgres.ts';
 import { copyDataDir, copyMigrations } from '../helpers/gateway.ts';
 import { type GatewayProcess, killAll, startProcess } from '../helpers/process.ts';
 import { isPresent } from '../helpers/requirement.ts';
-import { asAdmin, childrenOf, runSql } from '../helpers/servers.ts';
+import { asAdmin, childrenOf, isRunning, runSql } from '../helpers/servers.ts';
 import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
@@ -92,8 +92,6 @@ function pidOf(dataDir: string): number | undefined {
   const file = join(dataDir, 'database/postmaster.pid');
   return existsSync(file) ? Number.parseInt(readFileSync(file, 'utf8'), 10) : undefined;
 }
-
-const isRunning = (pid: number | undefined) => existsSync(`/proc/${pid}`);
 
 async function create(origin: string, nome: string): Promise<{ status: number; id?: string }> {
   const body = JSON.stringify({ p_nome: nome, p_email: `${'x'.repeat(200)}@aurora.example` });

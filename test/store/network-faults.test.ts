@@ -2,21 +2,14 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
-import { afterAll, beforeAll, expect, inject, test } from 'vitest';
+import { beforeAll, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Call, Result } from '../../src/store/store.ts';
 import { type LimitedStore, limited } from '../../src/store/turns.ts';
 import { createCall, listCall } from '../helpers/calls.ts';
+import { useOpened } from '../helpers/database.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
-import {
-  asAdmin,
-  enableTls,
-  fillDatabase,
-  loginUrl,
-  type PostgresServer,
-  runSql,
-  startEmbeddedPostgres,
-} from '../helpers/servers.ts';
+import { asAdmin, enableTls, fillDatabase, loginUrl, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 // After any byte between the gateway and Postgres the next ones are late, cut off, split or garbled, on one connection or on all of
@@ -49,7 +42,7 @@ as $$ select true from pg_sleep(p_segundos) $$;
 select private.publish('public.dormir');
 `;
 
-let server: PostgresServer;
+const server = useOpened(startEmbeddedPostgres, ({ stop }) => stop());
 /** What each read is answered with. */
 const answers = new Map<string, string>();
 let count = 0;
@@ -57,7 +50,6 @@ let count = 0;
 console.info(`The faults of the network come from NETWORK_SEED=${SEED}`);
 
 beforeAll(async () => {
-  server = await startEmbeddedPostgres();
   await asAdmin(server.adminUrl, async (admin) => {
     await fillDatabase(admin);
     await admin.query(SQL);
@@ -69,8 +61,6 @@ beforeAll(async () => {
   await store.close();
   await proxy.close();
 });
-
-afterAll(() => server.stop());
 
 const openProxy = () => startFaultProxy(toAddress(server.adminUrl));
 
