@@ -36,8 +36,8 @@ export function toSuccess(operation: Operation, request: ApiRequest, rows: Rows)
 }
 
 /**
- * Omits optional properties that are null from the records in a JSON text: a property that is not nullable is absent instead.
- * Works on the text, because parsing would round numbers and take longer.
+ * Removes optional properties that are null from the records in a JSON text: the document does not allow null there. Works on
+ * the text, because parsing would round numbers and take longer.
  */
 export function leaveOutNulls(json: string, { returns, optional }: Pick<Operation, 'returns' | 'optional'>): string {
   const depth = returns === 'rows' ? 2 : 1;
@@ -46,7 +46,7 @@ export function leaveOutNulls(json: string, { returns, optional }: Pick<Operatio
     property.trimEnd().endsWith('null') && names.includes(property.slice(0, property.lastIndexOf(':')).trim());
   let written = '';
   let level = 0;
-  /** Where the rest begins that is not written yet: in a record, a property. */
+  /** The start of the text that is not written yet; within a record, the start of a property. */
   let begin = 0;
   let isFirst = true;
   for (let at = 0; at < json.length; at += 1) {
@@ -119,7 +119,7 @@ export function lastElement(json: string): string {
   }
 }
 
-/** The index of a string's opening quote, from its closing one. An odd number of backslashes escapes a quote within. */
+/** Returns the index of a string's opening quote, given that of its closing one. An odd number of backslashes escapes a quote. */
 function findStringBegin(json: string, end: number): number {
   for (let at = json.lastIndexOf('"', end - 1); ; at = json.lastIndexOf('"', at - 1)) {
     let before = at;
@@ -135,8 +135,8 @@ function toPairs({ name, separator }: Input, value: Json | undefined): string[] 
 }
 
 /**
- * Creates the header Location (RFC 9110, 10.2.2) from the link of the response that leads to the record; undefined without
- * one, or if the record lacks what the link needs.
+ * Creates the Location header (RFC 9110, 10.2.2) from the response's link to the record; undefined without such a link, or if
+ * the record lacks a value that the link needs.
  */
 function toLocation({ location }: Operation, request: ApiRequest, json: string): string | undefined {
   if (!location) return undefined;

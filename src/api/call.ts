@@ -51,7 +51,7 @@ function toExact(value: number, text: string): number | string {
   return plain === String(value) ? value : plain;
 }
 
-/** Reads the numbers of a JSON array, in which all items are numbers or none is; a model may have written them as strings. */
+/** Restores the digits of an array's numbers. All items are numbers, or none is; a model may have sent the numbers as strings. */
 function readNumbers(values: readonly Json[], text: string): readonly Json[] {
   const items = text.match(/[^\s,"[\]]+/g) ?? [];
   return values.map((item, index) => (typeof item === 'number' ? toExact(item, items[index] ?? `${item}`) : item));
@@ -88,7 +88,7 @@ export function createCallStore({ store, onCall, ...options }: CallerOptions): C
       deadlineMs,
       (signal) => store.call(call, signal, origin),
       context?.controller,
-    ).catch(toFailure);
+    ).catch(toInterruption);
     const result = operation && 'failure' in called ? { failure: toDeclared(operation, called.failure) } : called;
     const ms = performance.now() - startedAt;
     const failure = 'failure' in result ? result.failure : undefined;
@@ -99,7 +99,7 @@ export function createCallStore({ store, onCall, ...options }: CallerOptions): C
   };
 }
 
-/** A status that SQL raised is the answer if the document declares it, and otherwise a fault. */
+/** Names invalid fields as the document does, and turns a status that SQL raised but the document does not declare into a fault. */
 export function toDeclared(operation: Operation, failure: Failure): Failure {
   if (failure.kind === 'invalidInput') return { ...failure, fields: toInputNames(operation, failure.fields) };
   if (failure.kind !== 'raised') return failure;
@@ -112,7 +112,7 @@ export function toDeclared(operation: Operation, failure: Failure): Failure {
   return storeFault('storeError', new OperatorError(why, { cause: error })).failure;
 }
 
-/** Names fields after parameters of the request: the store knows only the arguments. */
+/** Renames fields from arguments to inputs of the request: the store knows only the arguments. */
 function toInputNames({ inputs, body }: Operation, fields: FieldErrors): FieldErrors {
   const nameOf = (field: string) => {
     if (field === BODY_ARGUMENT && body && !body.fields) return 'body';
@@ -121,8 +121,8 @@ function toInputNames({ inputs, body }: Operation, fields: FieldErrors): FieldEr
   return Object.fromEntries(Object.entries(fields).map(([field, list]) => [nameOf(field), list]));
 }
 
-/** Converts the end of a call by the client or the deadline to a failure; rethrows anything else. */
-function toFailure(error: unknown): CallResult {
+/** Converts the disconnection of the client or the end of the deadline to a failure; rethrows any other error. */
+function toInterruption(error: unknown): CallResult {
   if (error instanceof ClientGone) return { failure: { kind: 'clientGone' } };
   if (error instanceof DeadlineError) return storeFault('storeTimeout', error);
   throw error;

@@ -12,7 +12,6 @@ import { describeLargeAnswer, localizeErrors } from './messages.ts';
 import { type ApiRequest, httpReader, type Reader, type RequestContext, refuse, takeKey } from './request.ts';
 import { validate } from './validate.ts';
 
-/** The store, the limits and the observers of a handler. */
 type HandlerOptions = Pick<Config, 'answerLimit'> & {
   readonly callStore: CallStore;
   readonly limits: Limits;
@@ -57,11 +56,11 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
     return limits.attempt(context, (share) => callStore(call, { context, operation, share }));
   }
 
-  /** Starts to count the calls of a key once the store has answered the first: its limits refuse the next call. */
+  /** Starts counting a key's calls after its first answered call: its limits refuse only later calls. Forgets an invalid key. */
   async function learn(context: RequestContext, key: string, result: CallResult): Promise<void> {
     const isAccepted = !('failure' in result);
-    if (!isAccepted && refusesKey(result.failure)) limits.forget(key);
-    const learned = isAccepted || followsKey(result.failure) ? limits.learn(key, isAccepted) : undefined;
+    if (!isAccepted && provesKeyInvalid(result.failure)) limits.forget(key);
+    const learned = isAccepted || provesKeyValid(result.failure) ? limits.learn(key, isAccepted) : undefined;
     if (learned) context.admission = await learned;
   }
 
@@ -93,14 +92,14 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
   };
 }
 
-/** Whether the function has accepted the key, as far as is known, before it failed. Another answer must not tell a key from others. */
-function followsKey(failure: Failure): boolean {
+/** Whether a failure proves that the function accepted the key. Without proof, headers with its limits would give away a valid key. */
+function provesKeyValid(failure: Failure): boolean {
   if (failure.kind === 'invalidInput') return !failure.isUnread;
   if (failure.kind === 'refusedKey') return failure.lacksPermission === true;
   return failure.kind === 'raised' || failure.kind === 'answerTooLarge';
 }
 
-/** Whether the key is none any more: its calls must not be counted against the limits of its successor. */
-function refusesKey(failure: Failure): boolean {
+/** Whether a failure proves that the key is invalid. A rotated key shares its limits with its successor, and must not spend them. */
+function provesKeyInvalid(failure: Failure): boolean {
   return failure.kind === 'refusedKey' && !failure.lacksPermission && !failure.isBare;
 }

@@ -1,6 +1,6 @@
-// The messages of a 422 in English and Portuguese: the gateway's own and Ajv's. The document's x-translations has those
-// of the document and of SQL. English messages are for developers and follow the field's name. Portuguese messages are for
-// people: a form shows them unchanged.
+// Fixed bounds on inputs, and the messages of a 422 in English and Portuguese: the gateway's own and Ajv's. The document's
+// x-translations has the messages of the document and of SQL. English messages are for developers and follow the field's
+// name. Portuguese messages are for people: a form shows them unchanged.
 
 import type { IncomingHttpHeaders } from 'node:http';
 import type { ErrorObject } from 'ajv';
@@ -8,13 +8,13 @@ import Negotiator from 'negotiator';
 import { type InvalidInput, type Message, mapMessages, toEnglish } from '../errors.ts';
 import type { Translations } from '../openapi/translations.ts';
 
-/** The maximum nesting of JSON: Postgres refuses some 7,000 levels. */
+/** The maximum nesting of JSON. Postgres refuses JSON nested some 7,000 levels deep. */
 export const MAX_DEPTH = 64;
 
 /** A Postgres function takes at most 100 arguments, so no operation can have more inputs. */
 export const MAX_INPUTS = 100;
 
-/** The maximum number of names in an answer, as the document promises: each item of a list has one. */
+/** The maximum number of names in a 422, besides `body`: the document promises at most 300. Each item of a list has its own name. */
 export const MAX_NAMES = 299;
 
 /** The maximum number of errors in an answer: a body can contain thousands of invalid items. */
@@ -96,19 +96,19 @@ const FORMATS: Readonly<Record<string, string>> = {
 
 type Params = ErrorObject['params'];
 
-/** The message of an Ajv error: the document's own for a pattern or a format, or Ajv's. */
+/** The message of an Ajv error: the document's own (`x-pattern-message`, for example), or else Ajv's. */
 export function describeError({ keyword, message = 'is invalid', params, parentSchema }: ErrorObject): Message {
   // Ajv's message does not list the values.
   const en = keyword === 'enum' ? `${message}: ${params.allowedValues.map(toText).join(', ')}` : message;
   return parentSchema?.[`x-${keyword}-message`] ?? describeKeyword(keyword, params, en);
 }
 
-/** A text as it is, any other value as JSON. */
+/** Returns a string unchanged, and any other value as JSON. */
 function toText(value: unknown): string {
   return typeof value === 'string' ? value : JSON.stringify(value);
 }
 
-/** The message for a value that violates a keyword of JSON Schema, in the words of an Ajv error. */
+/** The message for a violated keyword of JSON Schema, from the text and the params of its Ajv error. */
 export function describeKeyword(keyword: string, params: Params, en: string): Message {
   return { en, 'pt-BR': KEYWORDS[keyword]?.(params) ?? 'Informe um valor válido' };
 }
@@ -143,7 +143,7 @@ const KEYWORDS: Readonly<Record<string, (params: Params) => string>> = {
   anyOf: () => 'Informe um valor em uma das formas previstas',
 };
 
-/** Writes the messages in the client's preferred language. One without a translation stays English. */
+/** Writes the messages in the client's preferred language. A message without a translation stays English. */
 export function localizeErrors(
   failure: InvalidInput,
   headers: IncomingHttpHeaders,

@@ -10,7 +10,7 @@ import { isJsonObject, type Json, type JsonObject } from '../store/store.ts';
 import type { EndedRequest, RequestRecord } from '../telemetry/record.ts';
 import { MAX_DEPTH, MAX_INPUTS, messages } from './messages.ts';
 
-/** What the stages learn of a request. */
+/** The fields of a request's record that its stages set. */
 type Learned = { [Name in 'key' | 'storeMs' | 'fault' | 'span']: EndedRequest[Name] };
 
 /** A request without its socket, and the results of its stages. The log, metrics, traces and usage read it at the end. */
@@ -36,13 +36,13 @@ type Arrived = Pick<RequestRecord, 'method' | 'url' | 'headers'>;
 export type Reader = {
   /** Splits a request into its parts, without the body. Throws RequestFailed with `malformedUrl`. */
   read(arrived: Arrived): ApiRequest;
-  /** Finds the operation. Throws RequestFailed with `notFound` or `methodNotAllowed`. */
+  /** Finds the operation. Throws RequestFailed with `notFound`, `withoutRoot` or `methodNotAllowed`. */
   route(match: Match, request: ApiRequest): Operation;
   /** Converts the inputs to their declared types, and reads the body. Throws RequestFailed. */
   takeInputs(incoming: Incoming, operation: Operation, request: ApiRequest): Promise<void>;
 };
 
-/** Reads a request in the parts of HTTP. */
+/** Reads an HTTP request: path, query, headers and body. */
 export const httpReader: Reader = {
   read: readRequest,
   route: (match, { method, path }) => match(method, path),
@@ -66,8 +66,8 @@ export type ApiRequest = {
   /** Undefined if an optional body was not sent. */
   requestBody?: Json;
   /**
-   * The JSON as it was sent, because a number may have more digits than JavaScript holds: of body fields and numeric parameters
-   * by argument, of a body that is one argument under `body`.
+   * The JSON of body fields and numeric parameters as it was sent, by argument, because a number may have more digits than
+   * JavaScript holds. A body that becomes one argument is under `body`.
    */
   texts: Map<string, string>;
   /** Problems with inputs that their schemas cannot describe. */
@@ -94,12 +94,12 @@ export function readRequest({ method, url, headers }: Arrived): ApiRequest {
   };
 }
 
-/** Parses the query by name; a repeated name has an array of values. */
+/** Parses the query by name. A repeated name gets an array of values. */
 function parseQuery(query: string): Record<string, Json> {
   // URLSearchParams ignores malformed escapes. No escape spans a separator, so decoding the whole query finds them.
   if (query.includes('%')) parse('malformedUrl', () => decodeURIComponent(query));
   const result: Record<string, string | string[]> = Object.create(null);
-  // Without the ampersand it would drop a leading question mark.
+  // Without the ampersand, URLSearchParams would drop a leading question mark.
   for (const [name, value] of new URLSearchParams(`&${query}`)) {
     const earlier = result[name];
     if (earlier === undefined) result[name] = value;
@@ -109,7 +109,7 @@ function parseQuery(query: string): Record<string, Json> {
   return result;
 }
 
-/** Runs a parser. Throws RequestFailed for what it refuses. */
+/** Runs a parser. Throws RequestFailed of this kind if the parser throws. */
 function parse<T>(kind: 'malformedUrl' | 'invalidJson', parser: () => T): T {
   try {
     return parser();
@@ -118,7 +118,7 @@ function parse<T>(kind: 'malformedUrl' | 'invalidJson', parser: () => T): T {
   }
 }
 
-/** Refuses a request for messages by the name of the parameter or field. */
+/** Refuses a request with messages by the name of the parameter or field. */
 export function refuse(fields: FieldErrors): never {
   throw new RequestFailed({ kind: 'invalidInput', fields });
 }
@@ -159,14 +159,14 @@ export function convertInputs(request: ApiRequest, { inputs }: Operation): void 
   }
 }
 
-/** The items of an array, in one parameter or in several. */
+/** Reads the items of an array, from one parameter or from several. */
 function readItems({ rawQuery }: ApiRequest, { in: place, name, type, separator }: Input, value: Json): string[] {
   if (separator === undefined || Array.isArray(value)) return [value].flat().map(String);
   if (place === 'header')
     return String(value)
       .split(separator)
       .map((item) => item.trim());
-  // Only a string may contain a comma, which forms of browsers encode.
+  // Only a string may contain a comma. Otherwise each comma separates items, even if a browser's form has encoded it.
   if (separator !== ',' || type !== 'string') return String(value).split(separator);
   // A comma separates before decoding, so that an item may contain one as %2C (RFC 6570, 3.2.1).
   const pairs = rawQuery.split('&').map((pair) => pair.split(/=(.*)/s));
@@ -178,7 +178,7 @@ function decodePlus(text: string): string {
   return decodeURIComponent(text.replaceAll('+', ' '));
 }
 
-/** Each segment has at most one parameter, with optional literals before and after it. An array has its items. */
+/** Reads the path parameters. A segment has at most one, with optional literals before and after it. An array is split into items. */
 function readPathParameters({ path, params }: ApiRequest, template: string, inputs: readonly Input[]): void {
   const segments = path.split('/').reverse();
   for (const [index, part] of template.split('/').reverse().entries()) {
@@ -202,7 +202,7 @@ function decodeHeader({ headers }: Pick<ApiRequest, 'headers'>, name: string): v
   if (!decoded.includes('\ufffd')) headers[name] = decoded;
 }
 
-/** The part of a request that has an input, and the input's name in it. */
+/** Returns the part of a request that contains an input, and the input's name in it. */
 export function sourceOf(request: ApiRequest, input: Input): [Record<string, Json>, string] {
   if (input.in === 'header') return [request.headers, input.name.toLowerCase()];
   return [input.in === 'path' ? request.params : request.query, input.name];
@@ -214,14 +214,13 @@ export function sourceOf(request: ApiRequest, input: Input): [Record<string, Jso
  */
 export function convert(text: string, type: Scalar): Json {
   if (type === 'integer') return /^(0|-?[1-9]\d*)$/.test(text) ? Number(text) : text;
-  // As JSON writes numbers.
   if (type === 'number') return /^-?(0|[1-9]\d*)(\.\d+)?(e[+-]?\d+)?$/i.test(text) ? Number(text) : text;
   if (type === 'boolean') return text === 'true' || (text === 'false' ? false : text);
   return text;
 }
 
 /**
- * Parses the body; ignores its Content-Type. Fields that become arguments must be those of a JSON object. Throws RequestFailed
+ * Parses the body; ignores its Content-Type. If the body's fields become arguments, it must be a JSON object. Throws RequestFailed
  * with `invalidJson` or `invalidInput`.
  */
 function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
@@ -229,11 +228,11 @@ function takeBody(request: ApiRequest, body: Body, bytes: Uint8Array): void {
   const hasJsonFields = body.fields?.some(({ form }) => form === 'json') === true;
   const { value, text, problems, texts } = readJson(bytes, hasJsonFields);
   for (const [field, found] of problems) request.problems.set(field, found);
-  // A body that is one argument may have a field of the name body.
+  // A body that is one argument may have a field named body, so the texts of its fields are not kept.
   takeJson(request, body, value, body.fields ? texts : new Map([['body', text]]));
 }
 
-/** Takes a body that is parsed, and the text of it or of its fields. Throws RequestFailed with `invalidInput`. */
+/** Takes a parsed body, and its text or those of its fields. Throws RequestFailed with `invalidInput`. */
 export function takeJson(request: ApiRequest, { fields: known }: Body, value: Json, texts: Inspection['texts']): void {
   if (known && !isJsonObject(value)) refuse({ body: [messages.isNoObject] });
   if (known && Object.keys(value as object).length > MAX_INPUTS) refuse({ body: [messages.hasTooManyFields] });
@@ -244,7 +243,7 @@ export function takeJson(request: ApiRequest, { fields: known }: Body, value: Js
     if (problem !== undefined) request.problems.set(name, [problem]);
   }
   const isTooDeep = [...request.problems.values()].some((list) => list.includes(messages.isTooDeep));
-  // Validators recurse at each level.
+  // Validators recurse at each level, so they do not get what is nested too deep.
   request.requestBody = isTooDeep ? withoutProblems(value, request.problems) : value;
   request.texts = new Map([...texts, ...request.texts]);
 }
@@ -277,12 +276,12 @@ function readJson(bytes: Uint8Array, hasJsonFields: boolean): Parsed {
 export function readJsonText(text: string, hasJsonFields: boolean): Parsed {
   const value: Json = parse('invalidJson', () => JSON.parse(text));
   const inspection = inspectText(text, hasJsonFields || LONG_NUMBER.test(text));
-  // JSON.parse with a function recurses, and deeper JSON is a problem.
+  // With a reviver JSON.parse recurses, so JSON with problems, such as deep nesting, is not parsed again.
   const isExact = inspection.problems.size > 0 || !LONG_FRACTION.test(text);
   return { value: isExact ? value : JSON.parse(text, keepFraction), text, ...inspection };
 }
 
-/** What JSON.parse does not return: problems, and the text of each field if requested. */
+/** The problems that JSON.parse does not report, and the text of each field if requested. */
 type Inspection = { readonly problems: Problems; readonly texts: Map<string, string> };
 type Parsed = Inspection & { readonly value: Json; readonly text: string };
 
@@ -292,10 +291,10 @@ const LONG_NUMBER = /\d[.e]|\d{16}/i;
 /** Matches fractions that a double may round to an integer. */
 const LONG_FRACTION = /[\d.]{17}/;
 
-/** The largest double beside which there are fractions. */
+/** The largest integer for which keepFraction finds a fraction next to it. */
 const MAX_FRACTION = 2 ** 51;
 
-/** A number next to the integer to which a double rounds a fraction: Postgres reads no integer from its digits. */
+/** Replaces an integer that was rounded from a fraction by the next double: Postgres would refuse the fraction's digits as an integer. */
 function keepFraction(_name: string, value: Json, { source = '' }: { readonly source?: string } = {}): Json {
   if (typeof value !== 'number' || !Number.isInteger(value) || Math.abs(value) > MAX_FRACTION) return value;
   const [whole = '', fraction] = toPlainNumber(source).split('.');
@@ -315,7 +314,7 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
   const texts = new Map<string, string>();
   /** The names seen so far in each open object; undefined for an open array. */
   const open: (Set<string> | undefined)[] = [];
-  /** The field of the body, and where its value begins. A body without fields is one itself. */
+  /** The current field, and the start of its value. A body without fields counts as one field. */
   let field = 'body';
   let begin = 0;
   let string = '';
@@ -328,7 +327,7 @@ function inspectText(text: string, hasJsonFields: boolean): Inspection {
     } else if (sign === '-' || (sign !== undefined && sign >= '0' && sign <= '9')) {
       NUMBER.lastIndex = at;
       const [number = ''] = NUMBER.exec(text) ?? [];
-      // JSON.parse reads 1e-400 as 0; in Postgres it is no double.
+      // JSON.parse reads 1e-400 as 0; Postgres refuses it as a double.
       const isLost = Number(number) === 0 && /^[^e]*[1-9]/i.test(number);
       if (isLost && !problems.has(field)) problems.set(field, [messages.isOutOfRange]);
       at += number.length - 1;
@@ -377,16 +376,16 @@ export function findProblem(value: Json): Message | undefined {
   return undefined;
 }
 
-/** The largest exponent to write out: no integer of Postgres has more digits, and a body must not grow. */
-const MAX_DIGITS = 20;
+/** The maximum number of zeros to write for an exponent: no integer type has more digits, and a short body must not grow. */
+const MAX_ZEROS = 20;
 
-/** Writes a JSON number without exponent and without zeros at the end of a fraction: Postgres reads no integer from 7.0 or 1e2. */
+/** Writes a JSON number without exponent and trailing zeros of a fraction, because Postgres refuses 7.0 and 1e2 as integers. */
 export function toPlainNumber(text: string): string {
   const [, sign = '', whole = '', fraction = '', exponent = '0'] =
     /^(-?)(\d+)(?:\.(\d+))?(?:e([+-]?\d+))?$/i.exec(text) ?? [];
   const shift = Number(exponent);
   const point = whole.length + shift;
-  if (whole === '' || point < -MAX_DIGITS || point > whole.length + fraction.length + MAX_DIGITS) return text;
+  if (whole === '' || point < -MAX_ZEROS || point > whole.length + fraction.length + MAX_ZEROS) return text;
   const digits = `${'0'.repeat(Math.max(0, -point))}${whole}${fraction}`.padEnd(point, '0');
   const end = Math.max(0, point);
   // A regular expression would search for the end from each zero, in quadratic time.

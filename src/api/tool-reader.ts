@@ -1,4 +1,4 @@
-// Reads the call of a tool: arguments by name, in place of a path, a query and a body.
+// Reads a tool call, which has named arguments in place of a path, a query and a body.
 
 import type { Body, Input, Operation } from '../openapi/operations.ts';
 import { formOf, isNullable, itemsOf, type Schema, typeOf, typesOf } from '../openapi/schema.ts';
@@ -16,7 +16,7 @@ import {
   takeJson,
 } from './request.ts';
 
-/** The types that a string may stand for; number comes first, because a number may be an integer. */
+/** The types that models may send as strings. number comes first, because types with number also contain integer. */
 const SCALARS = ['number', 'integer', 'boolean'] as const;
 
 /** The schema of the arguments that become the body. */
@@ -25,7 +25,7 @@ export function readBodySchema(body: Body | undefined): Schema {
   return { properties: { body: body.schema }, required: body.isRequired ? ['body'] : [] };
 }
 
-/** The name of an input's argument. One model API refuses a whole request for a name such as `filter[name]`. */
+/** The name of the tool argument for an input. One model API refuses a whole request for a name such as `filter[name]`. */
 export function toToolArgument({ name, argument }: Input): string {
   return /^[\w.-]{1,64}$/.test(name) ? name : argument.replace(/^p_/, '');
 }
@@ -33,7 +33,7 @@ export function toToolArgument({ name, argument }: Input): string {
 /** An operation, and the arguments for it. */
 export type ToolCall = {
   readonly operation: Operation;
-  /** The parameters and the fields of the body; `body` for one that becomes an argument as a whole. */
+  /** The parameters and body fields by name. A body that becomes one argument is under `body`. */
   readonly args: JsonObject;
   /** The JSON of each argument as it was sent. */
   readonly texts: Map<string, string>;
@@ -56,12 +56,12 @@ function takeArguments(request: ApiRequest, { operation, args, texts }: ToolCall
   const { inputs, body } = operation;
   const { properties = {}, required = [] } = readBodySchema(body);
   const fields: [string, Json][] = [];
-  // One more than an operation can have is enough: one of them is unknown then.
+  // One argument more than an operation can have is enough: at least one of them is unknown, and refused.
   for (const name of Object.keys(args).slice(0, MAX_INPUTS + 1)) {
     const value = args[name] as Json;
     const input = inputs.find((one) => toToolArgument(one) === name || one.name === name);
     const schema = Object.hasOwn(properties, name) ? properties[name] : undefined;
-    // Models send null for an argument that they leave out, except for a field whose value it can be.
+    // Models send null for an omitted argument. For a body field that is required or nullable it is the value.
     if (value === null && (input || (schema && !required.includes(name) && !isNullable(schema)))) continue;
     if (input) takeArgument(request, input, value, texts.get(name));
     else if (!body) request.query[name] = value;
@@ -94,10 +94,10 @@ function takeArgument(request: ApiRequest, input: Input, given: Json, givenText:
   if (type === 'number' && text !== undefined) request.texts.set(input.argument, text);
 }
 
-/** Converts the items of a list that becomes an array in SQL, which does not keep its JSON. */
+/** Converts the items of a list that becomes an SQL array. A list that becomes JSON keeps its text instead. */
 function toItems(value: Json, types: readonly string[], text?: string): Json {
   if (!Array.isArray(value)) return value;
-  // JSON.parse with a function recurses, and a list with lists in it is refused.
+  // With a reviver JSON.parse recurses. A list of lists is refused anyway.
   const isFlat = value.every((item) => typeof item !== 'object' || item === null);
   const toText = (_name: string, item: Json, { source }: { readonly source?: string } = {}) => source ?? item;
   const texts: readonly string[] = isFlat && text !== undefined ? JSON.parse(text, toText) : [];
@@ -116,7 +116,7 @@ function toTyped(
   if (!isJson) {
     const typed = toScalar(value, types, text);
     if (typeof typed === typeof value) return [typed, text];
-    // Only a string that was converted is JSON itself: others could have anything in them.
+    // A string that was converted is JSON itself. A value that became a string has to be quoted.
     return [typed, typeof value === 'string' ? value : JSON.stringify(typed)];
   }
   try {

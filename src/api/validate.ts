@@ -17,7 +17,7 @@ export type Received = { readonly operation: Operation; readonly request: ApiReq
 /** The parts of a document that `receive` needs. */
 export type Routes = Pick<CompiledDocument, 'match' | 'validators' | 'translations'>;
 
-/** Finds the operation of a request that is refused before it is handled; undefined if it has none. */
+/** Finds the operation and key of a request that is refused before it is handled; undefined if it has no operation. */
 export function identify(
   { match }: Pick<Routes, 'match'>,
   arrived: Parameters<typeof httpReader.read>[0],
@@ -83,7 +83,7 @@ function findErrors(
   try {
     return isValid(parts) ? [] : (isValid.errors ?? []);
   } catch (error) {
-    // A regular expression of a format or a pattern repeats for each letter of a text, until the stack ends: only a body has so many.
+    // The regular expression of a format or a pattern may overflow the stack on a text of several MB, which only a body can have.
     if (error instanceof RangeError && parts.requestBody !== undefined) refuse({ body: [messages.isTooLong] });
     throw error;
   }
@@ -101,9 +101,9 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
     if (result.size >= MAX_NAMES) break;
     // A date or a UUID has a fixed length, so the format's message is enough.
     if (error.keyword === 'maxLength' && malformed.has(error.instancePath)) continue;
-    // It only says that there are others.
+    // An error of `if` only says that there are other errors.
     if (error.keyword === 'if') continue;
-    // They may be fields of the schema that the object does not match.
+    // These fields may belong to a schema that the object does not match.
     if (error.keyword === 'unevaluatedProperties' && undecided.has(error.instancePath)) continue;
     const { source, path, message } = toFieldError(error);
     const [name = 'body', ...rest] = path;
@@ -114,7 +114,7 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
     if (problems.has(top)) continue;
     const field = [top, ...rest].join('.');
     const earlier = result.get(field);
-    // They only say that the field has other errors, or belongs to a schema that the object does not match.
+    // These errors only say that the field has other errors, or belongs to a schema that the object does not match.
     if (earlier && ['propertyNames', 'unevaluatedProperties'].includes(error.keyword)) continue;
     if (earlier) earlier.push(message);
     else result.set(field, [message]);
@@ -126,8 +126,8 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
 }
 
 /**
- * `/requestBody/itens/0` → requestBody, itens 0. The name of a missing or undeclared field is in the error's params, not in
- * its path.
+ * Splits an error's path, such as `/requestBody/itens/0`, into its source and the names in it. The name of a missing or undeclared
+ * field is in the error's params, not in its path.
  */
 function toFieldError(error: ErrorObject): { source: string; path: readonly string[]; message: Message } {
   const [, source = '', ...path]: string[] = error.instancePath.split('/').map(unescapePointer);
