@@ -20,7 +20,7 @@ export type Origin = { readonly path: string; readonly place: Place };
 
 type Traced = Origin & { readonly node?: unknown; readonly key: string };
 
-/** The bundled document, and the origin of each component that another file has, by section and name. */
+/** The bundled document, and the origin of each component that came from another file, by section and name. */
 export type Bundle = { readonly document: Node; readonly moved: ReadonlyMap<string, Origin> };
 
 /**
@@ -32,7 +32,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
   /** References to the moved components, by their origin. */
   const known = new Map<string, string>();
   const added: Record<string, Record<string, unknown>> = {};
-  /** The names that renamed components had, by their references. */
+  /** The original names of renamed components, by their references. */
   const renamed = new Map<unknown, string>();
   /** The components that are references to other files. */
   const inPlace = new Map<unknown, { readonly node: unknown; readonly path: string }>();
@@ -59,7 +59,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     return kind === 'schema' ? copyMapping(copied, path) : copied;
   }
 
-  /** The mapping of a discriminator has references as texts, beside names of components, and the names that renamed ones had. */
+  /** Copies a discriminator's mapping, whose values are references or component names. Adds the original names of renamed components. */
   function copyMapping(schema: Node, from: string): Node {
     const { discriminator, anyOf, oneOf } = schema;
     const { mapping = {} } = Object(discriminator) as { readonly mapping?: unknown };
@@ -102,7 +102,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     const referTo = ($ref: string) => ({ $ref, ...(copy(kind, beside, from) as object) });
     if (node === undefined || path === main) return referTo(path === main ? toPointer(place) : written);
     const section = sectionOf(kind);
-    // A path item has no section. With more beside it, the reference stays for support.ts to refuse.
+    // A path item has no section: its content replaces the reference. With other keys beside it, support.ts refuses the reference.
     if (section === undefined) return listBeside(reference).length > 0 ? reference : copy(kind, node, path);
     return referTo(known.get(key) ?? addComponent(kind, section, { path, place, node, key }));
   }
@@ -117,7 +117,7 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
       name = `${wanted}_${count}`;
     const $ref = toPointer(['components', section, name]);
     moved.set(`${section}/${name}`, { path, place });
-    // Before its parts, which may refer to it.
+    // Registered before its parts are copied, because they may refer to it.
     known.set(key, $ref);
     if (name !== own) renamed.set($ref, own);
     added[section] ??= {};

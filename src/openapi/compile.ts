@@ -56,7 +56,7 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
   const ajv = createAjv(options);
   const unsupported = findUnsupported(source, validateSchema);
   const mistakes = [...unsupported, ...(await findInvalid(source))];
-  // Such a schema can be neither validated nor read.
+  // A schema within itself can be neither validated nor read.
   const isEndless = mistakes.some(({ what }) => what === 'a schema within itself');
   if (isEndless) throw new DocumentError(describeMistakes(source, mistakes));
   const operations = readOperations(source, createAllows(ajv), mistakes);
@@ -76,20 +76,20 @@ export async function compile(source: OpenAPIV3.Document, options: Options = {})
 }
 
 /**
- * Module-level: compiling the specification's schema takes a sixth of a start, and half of the time for another document. That
- * schema is valid, and need not be validated.
+ * Module-level, because compiling the specification's schema takes a sixth of a start, and half of the time to compile another
+ * document. That schema is valid, and need not be validated.
  */
 const VALIDATOR = new Validator({ allErrors: true, validateSchema: false, code: { optimize: false } });
 
-/** Finds what the specification does not allow. */
+/** Finds violations of the specification. */
 async function findInvalid(source: OpenAPIV3.Document): Promise<Mistake[]> {
   const { errors = [] } = await VALIDATOR.validate(structuredClone(source) as never);
-  // A string comes from its search for references, which it also sees in examples. findUnsupported checks all references.
+  // A string is about a reference, for which the validator also takes data in examples. findUnsupported checks all references.
   if (typeof errors === 'string' && source.openapi !== undefined) return [];
   return readMistakes(errors, 'what the specification does not allow');
 }
 
-/** Has openapi-backend create the validators of requests. Throws DocumentError for a schema that Ajv refuses. */
+/** Creates the validators of requests with openapi-backend. Throws DocumentError for a schema that Ajv refuses. */
 function createValidators(
   definition: OpenAPIV3.Document,
   operations: ReadonlyMap<string, Operation>,
@@ -163,7 +163,7 @@ function createAllows(ajv: Ajv) {
 export function createAjv(options: Options = {}): Ajv {
   const ajv = new Ajv2020({
     ...options,
-    // Both are slow for a large document. Its schemas are validated before, and V8 optimizes the code.
+    // Both are slow for a large document, and not needed: its schemas are validated before, and V8 optimizes the code.
     validateSchema: false,
     code: { ...(options.code ?? { optimize: false }), process: appendErrors },
     allErrors: true,
@@ -190,7 +190,7 @@ function appendErrors(code: string): string {
   return code.replaceAll(copying, 'vErrors === null ? $1 : ($1.forEach((error) => vErrors.push(error)), vErrors)');
 }
 
-/** Ajv's own divides binary fractions: 19.99 would not be a multiple of 0.01. Doubles hold 15 decimal digits, and integers to 2 ** 53. */
+/** Ajv's own multipleOf divides binary fractions: 19.99 is no multiple of 0.01. Doubles hold 15 digits, and integers to 2 ** 53. */
 const multipleOf: CodeKeywordDefinition = {
   keyword: 'multipleOf',
   type: 'number',
@@ -208,7 +208,7 @@ const multipleOf: CodeKeywordDefinition = {
   },
 };
 
-/** Ajv's own compares each item with each other one: a body of 100 kB with small objects would take 20 s. */
+/** Ajv's own uniqueItems compares all pairs of items: a body of 100 kB with small objects would take 20 s. */
 const uniqueItems: CodeKeywordDefinition = {
   keyword: 'uniqueItems',
   type: 'array',
@@ -223,7 +223,7 @@ const uniqueItems: CodeKeywordDefinition = {
   },
 };
 
-/** Validates each object once: later it has its first error again. What is validated is read from a request, and does not change. */
+/** Validates each object once, and repeats its first error after that. The objects come from a request, and do not change. */
 const once: CodeKeywordDefinition = {
   keyword: ONCE,
   schemaType: 'object',
@@ -247,13 +247,13 @@ const once: CodeKeywordDefinition = {
   },
 };
 
-/** Module-level, as VALIDATOR is: to compile the schema of schemas takes most of the time for a small document. */
+/** Module-level like VALIDATOR: compiling the schema of schemas takes most of the time for a small document. */
 const SCHEMAS = createAjv();
 
 const validateSchema: ValidateSchema = ({ $schema: _dialect, ...schema }) =>
   SCHEMAS.validateSchema(schema) === true ? [] : (SCHEMAS.errors ?? []);
 
-/** Compares no pattern with a text that is too long anyway: the time of an expression may grow with the square of the length. */
+/** Skips the pattern of a text that maxLength refuses anyway: a regular expression may take quadratic time. */
 function withinLength(pattern: CodeKeywordDefinition): CodeKeywordDefinition {
   return {
     ...pattern,

@@ -35,14 +35,14 @@ export class DocumentError extends OperatorError {
 }
 
 /**
- * Reads an OpenAPI document from a YAML file, or from a text that is to replace it, and the other files that it refers to. Throws
+ * Reads an OpenAPI document from a YAML file, or from `text` in its place, and the other files that it refers to. Throws
  * DocumentError; for invalid YAML with line and column.
  */
 export function readDocument(file: string, text?: string): OpenAPIV3.Document {
   return openDocument(file, text).document;
 }
 
-/** As readDocument, with a locator for the texts that were read: the files may change later. */
+/** Reads a document like readDocument, with a locator for the texts that were read: the files may change later. */
 export function openDocument(file: string, text?: string): { document: OpenAPIV3.Document; locate: Locate } {
   const main = resolve(file);
   const texts = new Map<string, string>();

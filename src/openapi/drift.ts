@@ -49,7 +49,7 @@ const PATH = 'pg_catalog, pg_temp';
 const STRICT =
   'it is strict, so Postgres does not run it where an argument is null, and so verifies no key: declare it called on null input';
 
-/** The cause if every operation differs. PostgREST shows a key only the functions that it may execute. */
+/** The message if the gateway sees no function. PostgREST shows a key only the functions that it may execute. */
 const NO_FUNCTIONS =
   'the gateway finds no function in schema public: run npm run migrate, and check that SUPABASE_KEY, if set, is a secret key ' +
   'or has the role gateway';
@@ -212,9 +212,9 @@ class Comparison {
       const array = itemsOf(schema);
       const isScalar = scalarOf(array ?? schema) && isWrittenAs(array ?? schema, { type });
       const other = isScalar ? `${type}${array ? '[]' : ''}` : 'jsonb';
-      // A row would be answered with its first column.
+      // The answer would be the first column of the row.
       const isRow = !isSet && type === 'record';
-      // PostgREST answers with an object of it.
+      // PostgREST answers with an object if the function has an OUT argument.
       const [out] = isRow ? [] : columns;
       const what = out ? `by the argument ${out.name}: declare it returns ${type}` : type;
       const returned = `it returns ${isRow ? 'a row: return one value' : isSet ? `rows: return ${other}` : what}`;
@@ -228,11 +228,11 @@ class Comparison {
     }
     const item = (returns === 'row' ? schema : itemsOf(schema)) ?? {};
     const at = returns === 'row' ? place : [...place, 'items'];
-    // Without columns, a record is one that only a query can describe.
+    // Only the query that calls a function can describe a record without columns.
     const isValue = returns === 'values' && type !== 'record' && isWrittenAs(item, { type });
     const isOther = columns.length === 0 && !isValue;
     const says = returns === 'values' ? `an item is ${describeSchema(item)}` : 'the properties of a record are columns';
-    // The column of such a row would have the function's name.
+    // The only column of such rows would have the function's name.
     if (isOther) this.#add(at, says, `it returns ${type}`);
     else if (returns !== 'values') this.#checkColumns(columns, item, at);
   }
@@ -296,7 +296,7 @@ class Comparison {
     const { owner, ownerIsAble, definer, isStrict, path, executors } = security;
     const able = ownerIsAble ? ', which can log in, owns tables or bypasses row security' : '';
     const others = executors.filter((role) => !CALLERS.includes(role));
-    const faults: readonly (readonly [boolean, string])[] = [
+    const checks: readonly (readonly [boolean, string])[] = [
       [owner !== OWNER || ownerIsAble, `its owner is ${owner}${able}, and not ${OWNER}`],
       [!definer, 'it is not security definer'],
       [isStrict, STRICT],
@@ -305,7 +305,7 @@ class Comparison {
       [others.length > 0, `${others.join(', ')} may execute it too`],
     ];
     const says = `x-rpc names a function published by private.publish('public.${this.#operation.function}')`;
-    for (const [isFault, text] of faults) if (isFault) this.#add(['x-rpc'], says, text);
+    for (const [isWrong, text] of checks) if (isWrong) this.#add(['x-rpc'], says, text);
   }
 
   #add(place: Place, document: string, database: string, isAddition = false): void {

@@ -16,7 +16,7 @@ export type ExampleRequest = {
   readonly body?: string;
 };
 
-/** State that the answer depends on and that the request itself does not cause. */
+/** State outside of the request that the answer depends on. */
 type State = {
   readonly store?: 'unavailable' | 'demo' | undefined;
   readonly rateLimit?: 'reached' | undefined;
@@ -36,7 +36,7 @@ export type Example = State & {
   readonly generated: readonly string[];
   /** The example of the same operation whose request must be sent first. */
   readonly after?: string | undefined;
-  /** Whether the document says which request leads to it: a success, an `x-request`, or an example of the request of its name. */
+  /** Whether the document says which request leads to it: it is a success, has an `x-request`, or a request's example has its name. */
   readonly isCaused: boolean;
 };
 
@@ -56,10 +56,10 @@ type RequestOverride = State & {
 type ResponseExample = { value?: unknown; 'x-request'?: RequestOverride; 'x-generated'?: string[] };
 type Named<T> = Readonly<Record<string, T>>;
 
-/** The name of an `example` of a success, a body or a parameter, which has none. */
+/** The name given to the `example` of a success, a body or a parameter. */
 const UNNAMED = 'example';
 
-/** Reads the named response examples of all operations, and those without a name that say which request leads to them. */
+/** Reads the response examples of all operations. An unnamed one counts only for a success, and if examples give its whole request. */
 export function readExamples(document: OpenAPIV3.Document): Example[] {
   return listSources(document).flatMap(({ read }) => {
     const operation = read();
@@ -67,7 +67,7 @@ export function readExamples(document: OpenAPIV3.Document): Example[] {
   });
 }
 
-/** The body of an example, with the values of an answer where the server generates them. */
+/** The expected body of an example: fields that the server generates have the values of the actual `body`. */
 export function expectedBody({ value, generated }: Example, body: unknown): Json {
   if (generated.length === 0) return value as Json;
   const own = Object.entries(Object(body)).filter(([name]) => generated.includes(name));
@@ -76,11 +76,11 @@ export function expectedBody({ value, generated }: Example, body: unknown): Json
 
 function readOperationExamples(operation: DocumentOperation, scheme: KeyScheme | undefined): Example[] {
   const { operationId = '', path, parameters, requestBody, responses } = operation;
-  const hasRequest = saysRequest(operation);
+  const hasRequest = hasRequestExamples(operation);
   const all = Object.entries(responses).map(([status, { content }]) => {
     return { status, content, examples: examplesOf<ResponseExample>(content, hasRequest && status.startsWith('2')) };
   });
-  // A success without content has no example of its own: its request is the one that no other response has.
+  // A success without content has no example of its own. Its request is the one whose name no response has.
   const named = new Set(all.flatMap(({ examples }) => Object.keys(examples)));
   const requests = [...parameters.map(({ examples = {} }) => examples), examplesOf(requestBody?.content)];
   const isPlain = !requestBody && !path.includes('{');
@@ -100,13 +100,13 @@ function readOperationExamples(operation: DocumentOperation, scheme: KeyScheme |
   );
 }
 
-/** Whether there are examples of all that a request needs: then an `example` of a success answers it. */
-function saysRequest({ parameters, requestBody }: DocumentOperation): boolean {
+/** Whether there are examples of every required part of a request, so that an unnamed example of a success is its answer. */
+function hasRequestExamples({ parameters, requestBody }: DocumentOperation): boolean {
   const isComplete = parameters.every((one) => !one.required || exampleOf(one, UNNAMED) !== undefined);
   return isComplete && (!requestBody?.required || Object.keys(examplesOf(requestBody.content)).length > 0);
 }
 
-/** The request of a response example: that of the other examples of its name, with the override's parts in place of theirs. */
+/** Builds the request of a response example from the request examples of its name. The override's parts replace theirs. */
 function readRequest(
   { method, path, parameters, requestBody }: DocumentOperation,
   name: string,
@@ -139,8 +139,8 @@ function readRequest(
 }
 
 /**
- * The value of a parameter's example of a name. Without one, a required parameter has its first example, so that nothing is wrong
- * except what the response example is about.
+ * The value of a parameter's example of this name. A required parameter without it takes its first example, so that the request
+ * is wrong only in what the response example is about.
  */
 function exampleOf({ required, schema, examples = {}, ...parameter }: DocumentParameter, name: string) {
   const { example = schema?.example } = parameter;
@@ -149,10 +149,7 @@ function exampleOf({ required, schema, examples = {}, ...parameter }: DocumentPa
   return (named[name] ?? first)?.value ?? (required ? (example as Json | undefined) : undefined);
 }
 
-/**
- * Uses the body's example of the same name, or else the first one: then nothing is wrong except what the response
- * example is about. Without any, an optional body is not sent.
- */
+/** Uses the body's example of this name, or else its first one, as exampleOf does. An optional body without examples is not sent. */
 function readBody(
   { content, required }: OpenAPIV3.RequestBodyObject,
   name: string,
@@ -177,7 +174,7 @@ export function findKeyScheme(document: OpenAPIV3.Document, security?: Security)
   return name === undefined ? undefined : (schemeOf(document, name) as KeyScheme);
 }
 
-/** The name of that scheme. */
+/** Finds the name of the API key's scheme, as findKeyScheme does. */
 export function findKeyName(document: OpenAPIV3.Document, security?: Security): string | undefined {
   const items = Object.values(document.paths ?? {});
   const own = items.flatMap((item) => METHODS.flatMap((method) => item?.[method]?.security ?? []));

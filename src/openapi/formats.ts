@@ -6,14 +6,14 @@ import { fullFormats } from 'ajv-formats/dist/formats.js';
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i;
 const BRAZILIAN_DATE = /^(\d\d)\/(\d\d)\/(\d{4})$/;
 
-/** Postgres stores microseconds, and no leap second. */
+/** Postgres stores microseconds, and no leap seconds. */
 const TIME = /^([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$/;
 /** The offset of a zone is less than 16 hours. */
 const ZONE = /(?:Z|[+-](?:0\d|1[0-5]):[0-5]\d)$/i;
-/** ajv-formats accepts a text of several lines if one of them is valid. A group that repeats would overflow the stack at 5 MB. */
+/** ajv-formats accepts a text of several lines if one of them is valid. A repeated group would overflow the stack at 5 MB. */
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 
-/** As in ajv-formats, whose user name takes quadratic time: it may contain what follows it. */
+/** The pattern of ajv-formats, but with another user name: theirs can match what follows it, which takes quadratic time. */
 const WEB_ADDRESS = new RegExp((fullFormats.url as RegExp).source.replace('\\S+(?::\\S*)?@', '[^\\s/]+@'), 'iu');
 
 const date = fullFormats.date as { validate: (text: string) => boolean };
@@ -40,14 +40,14 @@ export const formats: Readonly<Record<string, Format>> = {
   ...fullFormats,
   // ajv-formats also accepts the prefix urn:uuid:, but Postgres does not.
   uuid: UUID,
-  // Not checked: schema.ts gives it bounds, and a value out of them would get two messages.
+  // Not checked here: schema.ts gives an int32 its bounds, and a value outside of them would get two messages.
   int32: true,
   url: WEB_ADDRESS,
   date: { ...date, validate: isDate },
   byte: (text: string) => text.length % 4 === 0 && BASE64.test(text),
   time: isTime,
   'date-time': isDateTime,
-  // Without a zone, from the registry of OpenAPI's formats.
+  // These two have no time zone; they are in the registry of OpenAPI's formats.
   'time-local': TIME,
   'date-time-local': (text: string) => {
     const [day = '', time = '', ...more] = text.split('T');

@@ -33,7 +33,7 @@ const HEADERS: Readonly<Record<string, Header>> = {
   'Content-Type': {},
   'Cross-Origin-Resource-Policy': { value: 'same-origin' },
   Date: {},
-  // A 304 repeats the headers of the success, and operations may share its description.
+  // A 304 repeats the headers of the success. Operations with and without pages may share its description.
   ETag: {
     isExposed: true,
     isSent: ({ status, isSuccess, method }) => status === '304' || (isSuccess && method === 'get'),
@@ -60,7 +60,7 @@ export const SECURITY_HEADERS: Readonly<Record<string, string>> = Object.fromEnt
 /** The names of the headers that a page of another origin may read. */
 export const EXPOSED_HEADERS: readonly string[] = Object.keys(HEADERS).filter((name) => HEADERS[name]?.isExposed);
 
-/** Whether the gateway sends a header with an answer, or can. */
+/** Whether the gateway can send a header with an answer. */
 export function isSent(name: string, answer: DescribedAnswer): boolean {
   const [, header] = Object.entries(HEADERS).find(([own]) => own.toLowerCase() === name.toLowerCase()) ?? [];
   return header !== undefined && (header.isSent?.(answer) ?? true);

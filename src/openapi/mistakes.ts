@@ -1,4 +1,4 @@
-// Everything that a document can be refused for, and its mistakes: one line for each, with the place.
+// Every reason to refuse a document, with its message, and the conversion of a validator's errors to mistakes.
 
 import type { Mistake } from './document.ts';
 import { enter, find, type Place, readPointer, toPointer } from './pointer.ts';
@@ -7,10 +7,7 @@ import { ALL_METHODS } from './url.ts';
 /** The maximum length of a name in Postgres. */
 export const MAX_NAME = 63;
 
-/**
- * Everything that a document is refused for, with the message, in the order of docs/openapi-support.md, which a test holds to this
- * table.
- */
+/** Every reason to refuse a document, with its message. A test compares it with docs/openapi-support.md, which has the same order. */
 export const REFUSED = {
   'what the specification does not allow': (text) => text,
   'a path outside of `paths`': (path, parent) =>
@@ -93,7 +90,7 @@ export const REFUSED = {
   'keywords beside `$ref` in 3.0': (names) =>
     `${names} beside $ref has no effect in OpenAPI 3.0: use allOf, or declare openapi: 3.1.0`,
   '`nullable` in 3.1': () => "nullable has no effect in OpenAPI 3.1: add 'null' to the type",
-  'a keyword that is none': (name) => `has ${name}, which JSON Schema does not define: ${adviseOn(name)}`,
+  'a keyword that is none': (name) => `has ${name}, which JSON Schema does not define: ${adviseOnKey(name)}`,
   'a keyword with a value that it does not have': (text) => text,
   'an extension of another form': (name, form) => `${name} must be ${form}: correct it`,
   'a misspelt extension': (name, near) => `${name} has no effect: call it ${near}, or give it another name`,
@@ -111,7 +108,7 @@ export type Refused = keyof typeof REFUSED;
 /** The variable texts in the message of a mistake. */
 export type Texts<R extends Refused> = Parameters<(typeof REFUSED)[R]>;
 
-/** A mistake at a place. */
+/** Creates a mistake at a place. */
 export function toMistake<R extends Refused>(what: R, place: Place, ...texts: Texts<R>): Mistake {
   return { what, text: (REFUSED[what] as (...texts: string[]) => string)(...texts), place };
 }
@@ -128,24 +125,24 @@ type SchemaError = {
   } & { readonly allowedValues?: readonly unknown[] };
 };
 
-/** The messages for keywords whose own say too little. */
+/** The messages for keywords whose own messages say too little. */
 const MESSAGES: Readonly<Record<string, (name: string) => string>> = {
   not: () => 'has two keys of which OpenAPI allows one, such as example and examples: remove one',
   propertyNames: (name) => `has the name ${name}: OpenAPI allows letters, digits, dots, - and _; rename it`,
 };
-/** The remedies for what another version of OpenAPI has. */
+/** The remedies for keywords of another version of OpenAPI, by the validator's error. */
 const OTHER_VERSION: readonly (readonly [RegExp, string])[] = [
   [/\/items must be object,boolean$/, ': give a list of schemas to prefixItems'],
   [/\/type must be string$/, ', one type: for null too say nullable: true, for others declare openapi: 3.1.0'],
   [/\/exclusiveM\w+ must be boolean$/, ': say true, and the bound in minimum or maximum, or declare openapi: 3.1.0'],
   [/\/exclusiveM\w+ must be number$/, ': give it the bound itself'],
 ];
-/** What OpenAPI 3.1 has, and 3.0 has not. */
+/** The keys that OpenAPI 3.1 has and OpenAPI 3.0 lacks. */
 const NEW =
   `const webhooks $defs if then else prefixItems contains minContains maxContains patternProperties propertyNames
   unevaluatedItems unevaluatedProperties dependentRequired dependentSchemas contentEncoding contentMediaType contentSchema
   $comment $schema jsonSchemaDialect identifier pathItems`.split(/\s+/);
-/** Properties that count as unknown too where another part of their object is wrong. */
+/** The validator also reports these properties as unknown if another part of their object is wrong. */
 const CONDITIONAL =
   `allowReserved bearerFormat example examples explode flows in name openIdConnectUrl scheme style`.split(' ');
 
@@ -153,11 +150,11 @@ function unknownOf({ params }: SchemaError): string | undefined {
   return params.additionalProperty ?? params.unevaluatedProperty;
 }
 
-/** What Swagger 2.0 had beside the name of a parameter or a header. */
+/** The keys that Swagger 2.0 allowed directly in a parameter or a header. */
 const IN_SCHEMA = 'type format enum default items pattern minimum maximum minLength maxLength'.split(' ');
 
-/** The remedy for a key that the object at a place does not have. */
-function adviseOn(unknown: string, place: Place = []): string {
+/** The remedy for an unknown key of the object at a place. */
+function adviseOnKey(unknown: string, place: Place = []): string {
   const method = unknown.toLowerCase();
   const [around, name] = place.slice(-2).map(String);
   if (unknown === 'ref') return 'call it $ref';
@@ -177,7 +174,7 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
     const { instancePath, keyword, params } = error;
     const unknown = unknownOf(error);
     const message = (MESSAGES[keyword] ?? (() => error.message))(params.propertyName ?? '');
-    // YAML reads null without quotes as no text.
+    // YAML reads null without quotes as null, not as a text.
     const values = params.allowedValues?.map((value) => (value === 'null' ? "'null'" : value));
     const allowed = values ? `: ${values.join(', ')}` : '';
     const place = [...at, ...(instancePath === '' ? [] : readPointer(instancePath))];
@@ -188,24 +185,24 @@ export function readMistakes(errors: string | readonly object[], what: Refused, 
     }
     const parent = String(place.at(-1) ?? 'the top level');
     if (unknown.startsWith('/')) return toMistake('a path outside of `paths`', [...place, unknown], unknown, parent);
-    // The schema of OpenAPI 3.1 has unevaluated properties instead.
+    // The schema of OpenAPI 3.1 reports unevaluated properties instead.
     const isOf30 = params.additionalProperty !== undefined;
     const why =
       isOf30 && NEW.includes(unknown)
         ? 'which OpenAPI 3.0 does not define: declare openapi: 3.1.0'
-        : `which OpenAPI does not define: ${adviseOn(unknown, place)}`;
+        : `which OpenAPI does not define: ${adviseOnKey(unknown, place)}`;
     const text = `${within} has ${unknown}, ${why}`;
     return { what, text: text.trim(), place: [...place, unknown] };
   });
 }
 
 /**
- * Drops errors that only follow from others: a mistake also makes every enclosing object invalid, and the object is no
- * reference either.
+ * Drops errors that only follow from others: a mistake also makes every enclosing object invalid, which is then reported for not
+ * being a reference either.
  */
 function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
   const isChoice = (place: string) => all.some((other) => other.keyword === 'anyOf' && other.instancePath === place);
-  // OpenAPI 3.0 has a schema for each place of a parameter. support.ts finds places that are none.
+  // The schema of OpenAPI 3.0 has a part for each place of a parameter. support.ts refuses unknown places.
   const places = all.filter(
     ({ keyword, instancePath }) => keyword === 'enum' && /\/parameters\/[^/]+\/in$/.test(instancePath),
   );
@@ -215,7 +212,7 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
         schemaPath.startsWith(other.schemaPath.replace(/properties\/in\/enum$/, '')) &&
         `${instancePath}/`.startsWith(other.instancePath.replace(/in$/, '')),
     );
-  // Of several types that a value could have, the last one tells it. A value of another type is in no enum either.
+  // A value may be refused for several types: keep the last of these errors, and no error about an enum beside it.
   const isOfLastType = (error: SchemaError) => {
     const last = all.findLast((other) => other.keyword === 'type' && other.instancePath === error.instancePath);
     return !['type', 'enum'].includes(error.keyword) || (last ?? error) === error;
@@ -226,11 +223,11 @@ function dropConsequences(all: readonly SchemaError[]): SchemaError[] {
       !['anyOf', 'oneOf', 'if'].includes(error.keyword) &&
       error.propertyName === undefined &&
       !isOfOtherPlace(error) &&
-      // findPatterns has the name that is no regular expression.
+      // findPatterns reports a name that is no regular expression.
       !(error.keyword === 'propertyNames' && error.instancePath.endsWith('/patternProperties')) &&
       (isChoice(error.instancePath) ? isFirst(error) : isOfLastType(error)),
   );
-  // The gateway serves no parameter with content.
+  // Drops the advice to add a $ref instead, or the content of a parameter, which the gateway does not serve.
   const isChoiceMissing = ({ message, schemaPath }: SchemaError) =>
     /property '\$ref'/.test(message) || (/property 'content'/.test(message) && schemaPath.includes('/oneOf/'));
   const isConditional = (error: SchemaError) => CONDITIONAL.includes(unknownOf(error) ?? '');

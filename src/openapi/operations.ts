@@ -1,4 +1,4 @@
-// Reads the operations of the document: what each takes, calls and answers.
+// Reads the operations of the document: their inputs, functions and answers.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Call, isJsonObject, type Json } from '../store/store.ts';
@@ -45,12 +45,11 @@ export type Input = {
   readonly form: Form;
   /** The type of its values, or of the items of an array. */
   readonly type: Scalar;
-  /** What separates the items of an array in one text; undefined if each item is a parameter of its own. */
+  /** The separator of an array's items in one text; undefined if each item is a parameter of its own. */
   readonly separator?: Separator | undefined;
   readonly default?: Json | undefined;
 };
 
-/** A field of the body. */
 type Field = Pick<Input, 'argument' | 'form' | 'default'>;
 
 /** How a body becomes arguments. */
@@ -95,7 +94,7 @@ export type Operation = {
   readonly source: DocumentOperation;
 };
 
-/** The inputs that select a page: `after` a record, if the operation has that, or the number of records to skip. */
+/** The inputs that select a page: the number of records to skip, or, if the operation has `after`, the record before the page. */
 export type Page = {
   readonly limit: Input;
   readonly offset: Input;
@@ -118,11 +117,11 @@ export type Key = {
   readonly usedFunction?: string | undefined;
 };
 
-/** A parameter without references, its schema in one form. */
+/** A parameter without references and with a normalized schema. */
 export type DocumentParameter = Omit<OpenAPIV3.ParameterObject, 'schema'> & { readonly schema?: Schema };
 
 /**
- * An operation without references, its schemas in one form, with its path and method, and the parameters and security that it
+ * An operation without references and with normalized schemas, its path and method, and the parameters and security that it
  * inherits. `places` locates its parameters in the document.
  */
 export type DocumentOperation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 'responses'> & {
@@ -134,7 +133,7 @@ export type DocumentOperation = Omit<OpenAPIV3.OperationObject, 'parameters' | '
   readonly responses: Readonly<Record<string, OpenAPIV3.ResponseObject>>;
 };
 
-/** Whether a schema, in the one form, allows a value. */
+/** Whether a normalized schema allows a value. */
 type Allows = (schema: Schema, value: Json) => boolean;
 
 const IDENTIFIER = /^[a-z_][a-z0-9_]*$/;
@@ -151,7 +150,7 @@ const KNOWN = /^\$(response\.body#\/|request\.(path|query|header)\.)/;
 /** OpenAPI ignores parameters with these names: it describes these headers elsewhere. */
 const IGNORED_HEADERS = ['accept', 'content-type', 'authorization'];
 
-/** What the reading of each operation needs of the document. */
+/** The data that the readers of all operations share. */
 type Context = {
   readonly document: OpenAPIV3.Document;
   readonly allows: Allows;
@@ -219,7 +218,7 @@ export function listSources(document: OpenAPIV3.Document): (Target & { readonly 
   });
 }
 
-/** The operation of the document without references, its schemas in one form. */
+/** Reads an operation: resolves its references and normalizes its schemas. */
 function toSource(
   document: OpenAPIV3.Document,
   path: string,
@@ -235,7 +234,7 @@ function toSource(
       place: [...at, 'parameters', index],
     }));
   const specific = placed(own.parameters, ['paths', path, method]);
-  // An operation's parameter replaces that of the path with its name and place.
+  // An operation's parameter replaces the path's parameter of the same name and place.
   const isReplaced = ({ name, in: where }: DocumentParameter) =>
     specific.some(({ parameter }) => parameter.name === name && parameter.in === where);
   const shared = placed(item.parameters, ['paths', path]).filter(({ parameter }) => !isReplaced(parameter));
@@ -253,7 +252,7 @@ function toSource(
   } as DocumentOperation;
 }
 
-/** Paths, or responses, without the extensions beside them. */
+/** Returns paths or responses without the extensions beside them. */
 function withoutExtensions<T extends object>(parts: T): T {
   return pick(parts, (name) => !name.startsWith('x-')) as T;
 }
@@ -346,7 +345,7 @@ class OperationReader {
     this.mistakes.push(toMistake(what, ['paths', path, method, ...place], ...texts));
   }
 
-  /** Postgres would cut a longer name, and so call another function. */
+  /** Postgres would truncate a longer name, and so call another function. */
   #checkName(what: string, name: string, place: Place): void {
     if (name.length > MAX_NAME) this.mistake('a name over 63 characters', place, what, name);
   }
@@ -394,7 +393,7 @@ class OperationReader {
   /** Finds responses that the gateway would not send as declared. */
   #checkResponses(): void {
     const { responses, method } = this.#source;
-    // Every operation refuses a request by a 422: that, or the response that stands for it.
+    // Every operation can answer with a 422, which one of these responses describes.
     const covering = ['422', '4XX', 'default'].find((status) => status in responses);
     for (const [status, response] of Object.entries(responses)) {
       const { content } = response;
@@ -444,13 +443,13 @@ class OperationReader {
       return refuse('the headers `Accept`, `Content-Type`, `Authorization`', parameter);
     }
     if (source.in === 'header' && !HEADER_NAME.test(name)) return refuse('a name that no header can have', name);
-    // The specification demands one. support.ts reports a reference to nothing.
+    // The specification demands a schema. support.ts reports a reference to nothing.
     const { document } = this.#context;
     const { node } = find(document, [...(this.#source.places[index] ?? []), 'schema']);
     if (!schema || (follow(document, node) ?? undefined) === undefined) return [];
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
-    // The specification refuses a type that is none.
+    // The specification refuses an unknown type.
     if (typesOf(items ?? schema).some((name) => !TYPES.includes(name))) return [];
     if (!type || formOf(schema) === 'json') return refuse('an object as a parameter, `deepObject`', parameter);
     const { style, separator, isExploded } = readStyle(source);
@@ -498,13 +497,13 @@ class OperationReader {
     return { isRequired: required, schema, fields };
   }
 
-  /** Whether the default can be sent to the function in place of a value; null stands for no value. */
+  /** Whether a schema allows its default. A default of null counts as none. */
   #allowsDefault(schema: Schema): boolean {
     const value = (schema.default ?? null) as Json;
     return value === null || this.#context.allows(schema, value);
   }
 
-  /** The API key; undefined if the security is another. */
+  /** Reads the API key; undefined if the security is anything but one key in a header. */
   #readKey(): Key | undefined {
     const { document } = this.#context;
     const { method, path, security = [] } = this.#source;
@@ -565,7 +564,7 @@ class OperationReader {
   }
 }
 
-/** The fields of a body that become an argument each; undefined for a body that becomes one argument as a whole. */
+/** The fields of a body, if each becomes an argument; undefined if the whole body becomes one argument. */
 function readFields(schema: Schema): readonly Field[] | undefined {
   const properties = Object.entries(schema.properties ?? {}).filter(([, property]) => !isHidden(property));
   // A field of patternProperties has no argument, and null has no fields.
@@ -580,8 +579,8 @@ function readFields(schema: Schema): readonly Field[] | undefined {
 }
 
 /**
- * What the function returns for a response: a row for an object whose properties are columns, and rows for an array of them;
- * values for an array of other values that may be objects, such as maps; or one value.
+ * The kind of result that the function returns for a response: `row` for an object whose properties are columns, `rows` for an array
+ * of them, `values` for an array of other items that may be objects, such as maps, and `value` for anything else.
  */
 function toReturned(schema: Schema): Call['returns'] {
   const hasColumns = (one: Schema) =>
@@ -592,7 +591,7 @@ function toReturned(schema: Schema): Call['returns'] {
   return hasColumns(items) ? 'rows' : 'values';
 }
 
-/** Whether an object has properties that are no columns: those of one of several shapes, or any that a schema describes. */
+/** Whether an object has properties that cannot be columns: only one of its shapes has them, or their names are not fixed. */
 function hasShapes(schema: Schema, nesting = 0): boolean {
   if (nesting > MAX_NESTING) return false;
   const { allOf = [], anyOf = [], oneOf = [], then, else: otherwise, dependentSchemas = {} } = schema;
@@ -603,7 +602,7 @@ function hasShapes(schema: Schema, nesting = 0): boolean {
   const hasOwn = (part: Schema) => hasShapes(part, nesting + 1);
   const namesOf = (part: Schema) => Object.keys(readProperties(part).properties);
   const isShape = (part: Schema) => namesOf(part).length > 0 || hasOwn(part);
-  // A condition may only say more about a column.
+  // A condition that only describes known properties adds no shape.
   const own = namesOf(schema);
   const isAdded = (part: Schema) => namesOf(part).some((name) => !own.includes(name)) || hasOwn(part);
   return (
@@ -628,7 +627,7 @@ function readOptional(schema: Schema): readonly string[] {
   return names.filter((name) => !isNullable(properties[name] ?? {}) && !isNeverNull(properties[name] ?? {}));
 }
 
-/** The location of the record that a link from a path leads to; undefined if it does not lead to one by GET. */
+/** The location of the record that a link leads to; undefined unless the link leads to a GET and fills all parameters of its path. */
 function readLocation(path: string, target: Target | undefined, parameters: object): Location | undefined {
   if (target?.method !== 'get') return undefined;
   const toTemplate = (text: string) => (text.startsWith('$') ? `{${text}}` : text);

@@ -10,8 +10,8 @@ type Found = { readonly node: unknown; readonly place: Place };
 export const MAX_REFERENCES = 100;
 
 /**
- * Finds a place, and follows the references on the way, except for what stands beside them; the node is undefined if the document has
- * no such place.
+ * Finds the value at a place, and follows the references on the way. Names beside a `$ref` take precedence over what it refers
+ * to. The node is undefined if the document has no such place.
  */
 export function find(document: object, place: Place, passed = 0): Found {
   let found: Found = { node: document, place: [] };
@@ -29,7 +29,7 @@ export function follow<T>(document: object, value: T | { $ref: string }): T {
   return enter(document, { node: value, place: [] }).node as T;
 }
 
-/** Follows the references of what was found. */
+/** Resolves a found value if it is a reference. The node is undefined if that leads to nothing. */
 export function enter(document: object, found: Found, passed = 0): Found {
   if (!isReference(found.node)) return found;
   const { $ref } = found.node;
@@ -53,7 +53,7 @@ export function isReference(value: unknown): value is { readonly $ref: string } 
   return typeof (value as { $ref?: unknown } | null | undefined)?.$ref === 'string';
 }
 
-/** What a reference has beside it, documentation aside. */
+/** Lists the names beside a `$ref`, except for a summary and a description. */
 export function listBeside(reference: object): string[] {
   return Object.keys(reference).filter((name) => !['$ref', 'summary', 'description'].includes(name));
 }
@@ -76,7 +76,7 @@ export function unescapePointer(name: string): string {
   return name.replaceAll('~1', '/').replaceAll('~0', '~');
 }
 
-/** Names a place by its JSON pointer, such as `#/paths/~1alunos` (RFC 6901). */
+/** Writes a place as a JSON pointer, such as `#/paths/~1alunos` (RFC 6901). */
 export function toPointer(place: Place): string {
   return ['#', ...place.map((name) => String(name).replaceAll('~', '~0').replaceAll('/', '~1'))].join('/');
 }

@@ -15,7 +15,7 @@ const INTEGERS: Readonly<Record<string, readonly [number, number]>> = {
   'double precision': EXACT,
 };
 const NUMBERS = ['numeric', 'double precision', 'real'];
-/** The type that accepts a format of strings. */
+/** The Postgres type for each format of strings. */
 const FORMATS: Readonly<Record<string, string>> = {
   uuid: 'uuid',
   date: 'date',
@@ -28,8 +28,8 @@ const FORMATS: Readonly<Record<string, string>> = {
   duration: 'interval',
   byte: 'bytea',
 };
-/** The formats that their types accept but write in another way. */
-const READ = ['duration', 'byte', 'time'];
+/** Formats that their types read but do not write. */
+const INPUT_ONLY = ['duration', 'byte', 'time'];
 /** Types that schemas are matched with; any other type is user-defined. */
 const BUILT_IN = [TEXTS, JSONS, Object.keys(INTEGERS), NUMBERS, Object.values(FORMATS), 'boolean'].flat();
 /** Types whose JSON form is not a string of the same text. */
@@ -38,7 +38,7 @@ const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', '
 /** Whether a function's argument can hold every value that a schema allows. */
 export function canHold(schema: Schema, held: Type): boolean {
   const { type } = held;
-  if (isHidden(held)) return false;
+  if (isPrivate(held)) return false;
   switch (formOf(schema)) {
     case 'json':
       return JSONS.includes(type) || isUnknown(held);
@@ -74,8 +74,8 @@ function isUnknown({ type, labels }: Type): boolean {
   return labels === undefined && !BUILT_IN.includes(type) && !/^variadic |\[\]$/.test(type);
 }
 
-/** Whether PostgREST cannot use a type: it looks it up by name, and its role has no access to schema private. */
-function isHidden({ type, labels }: Type): boolean {
+/** Whether PostgREST cannot use a type: it looks types up by name, and its role has no access to schema private. */
+function isPrivate({ type, labels }: Type): boolean {
   return labels === undefined && type.startsWith('private.');
 }
 
@@ -105,8 +105,8 @@ export function isWrittenAs(schema: Schema, written: Type): boolean {
 
 function isWrittenAsString({ enum: values, format = '' }: Schema, { type, labels }: Type): boolean {
   if (values && labels) return labels.every((label) => values.includes(label));
-  // An interval is written as Postgres does, bytes as hexadecimal digits, and the zone of a time without minutes.
-  if (READ.includes(format)) return TEXTS.includes(type);
+  // Postgres writes an interval in its own format, bytes as hexadecimal digits, and the zone of a time without minutes.
+  if (INPUT_ONLY.includes(format)) return TEXTS.includes(type);
   if (FORMATS[format]) return FORMATS[format] === type;
   return !NO_STRINGS.includes(type) && !type.endsWith('[]');
 }
@@ -124,7 +124,7 @@ export function describeSchema(schema: Schema): string {
 /** Advice for a type that does not match its schema; empty if the types alone explain it. */
 export function adviseOn(schema: Schema, { type, labels }: Type): string {
   if (type.startsWith('variadic ')) return ', which cannot be given by name: declare it without variadic';
-  if (isHidden({ type, labels })) return ', which the Data API may not use: create the type in schema public';
+  if (isPrivate({ type, labels })) return ', which the Data API may not use: create the type in schema public';
   if (scalarOf(schema) === 'integer' && INTEGERS[type] && !isWithin(schema, INTEGERS[type])) {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }

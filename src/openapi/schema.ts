@@ -1,12 +1,12 @@
-// Schemas in one form, whichever version of OpenAPI they are written in: nullable instead of a type null, enum instead of
-// const, exclusive bounds as numbers, no references.
+// Normalizes the schemas of every version of OpenAPI: nullable instead of a type null, enum instead of const, exclusive bounds
+// as numbers, no references.
 
 import type { OpenAPIV3 } from 'openapi-types';
 import { isJsonObject } from '../store/store.ts';
 import { find, follow, isReference, readReference, toPointer } from './pointer.ts';
 import { mapChildren, SUBSCHEMAS } from './structure.ts';
 
-/** A schema of the document in that form. It may contain itself. */
+/** A normalized schema of the document. It may contain itself. */
 export type Schema = {
   readonly type?: string | readonly string[];
   readonly nullable?: boolean;
@@ -43,7 +43,7 @@ export type Form = 'text' | 'bytes' | 'array' | 'json';
 
 /** The keywords whose schemas apply to the same value as the schema around them. */
 export const IN_PLACE = ['allOf', 'anyOf', 'oneOf', 'if', 'then', 'else', 'dependentSchemas'];
-/** The keywords of schemas that a value of any type has to meet. */
+/** The keywords whose schemas apply to the same value, whatever its type. */
 export const APPLIED = [...IN_PLACE, 'not'];
 /** The keywords that validate nothing. */
 export const ANNOTATIONS: readonly string[] =
@@ -55,7 +55,7 @@ export const EXACT: readonly [number, number] = [Number.MIN_SAFE_INTEGER, Number
 export const INT32: readonly [number, number] = [-(2 ** 31), 2 ** 31 - 1];
 
 const READ_ONLY = { en: 'is read-only', 'pt-BR': 'Este campo não pode ser alterado' };
-/** What replaces a hidden property: a readOnly one of a request, which is refused with this message, or a writeOnly one of an answer. */
+/** Replaces a hidden property: a readOnly one of a request, which is refused with this message, or a writeOnly one of an answer. */
 const HIDDEN: Readonly<Record<'request' | 'answer', Schema>> = {
   request: { not: {}, 'x-not-message': READ_ONLY } as object,
   answer: { not: {} } as object,
@@ -64,8 +64,8 @@ const HIDDEN: Readonly<Record<'request' | 'answer', Schema>> = {
 type Source = Record<string, unknown>;
 
 /**
- * Creates the function that converts the schemas of requests, or those of answers, to the one form. An integer without bounds gets
- * those of int32, or in a request those of exact JSON integers, so that none is rounded.
+ * Creates the function that normalizes the schemas of requests or those of answers. An int32 gets its bounds, and any other
+ * integer of a request those of exact JSON integers, so that none is rounded.
  */
 export function createConverter(
   use: 'request' | 'answer',
@@ -75,9 +75,9 @@ export function createConverter(
   const converted = new Map<string, Map<object, Schema>>();
   const marker = use === 'request' ? 'readOnly' : 'writeOnly';
   const isVersion30 = String(document.openapi).startsWith('3.0');
-  /** Schemas wait in a queue to be filled: recursion would be too deep, because they form long chains of references. */
+  /** A queue of steps that fill the schemas: recursion would be too deep for long chains of references. */
   const waiting: (() => void)[] = [];
-  /** What is done with schemas once all parts are converted. */
+  /** The steps that run once all schemas are filled. */
   const finishing: (() => void)[] = [];
 
   function convert(source: unknown, around: readonly string[] = []): Schema {
@@ -95,7 +95,7 @@ export function createConverter(
       if (isAlone) return convert(find(document, readReference(source.$ref)).node, around);
     }
     const schema: Source = {};
-    // Before its parts, which may contain it.
+    // Registered before its parts are converted, because they may contain it.
     known.set(source, schema);
     waiting.push(() => fill(schema, source as Source, around));
     return schema;
@@ -187,8 +187,8 @@ export function isMarked(document: object, property: unknown, marker: 'readOnly'
 }
 
 /**
- * A list of types with null becomes `nullable`, and `nullable` beside other schemas, or without a type, a choice of null: authors mean
- * that null is allowed too. Returns the schema besides null.
+ * Turns null in a list of types into `nullable`. Beside other schemas, or without a type, `nullable` need not allow null in OpenAPI.
+ * Authors mean that it does, so it becomes a choice of the schema and null. Returns the schema besides null.
  */
 function unifyNull(schema: Source, { type, nullable }: Source): Source {
   if ([type].flat().every((name) => name === 'null')) {
@@ -208,13 +208,13 @@ export function isAnnotation(name: string): boolean {
   return ANNOTATIONS.includes(name) || name.startsWith('x-');
 }
 
-/** Whether a keyword is a list or a map as it should be. support.ts tells the others, which hide no other mistakes. */
+/** Whether a keyword has a list or a map if it must. Others are left out, so that they hide no mistakes; validation reports them. */
 function hasForm(name: string, value: unknown): boolean {
   if ([...SUBSCHEMAS.list, 'enum', 'required'].includes(name)) return Array.isArray(value);
   return !SUBSCHEMAS.map.includes(name) || isJsonObject(value);
 }
 
-/** The entries of an object whose names are wanted. */
+/** Picks the entries of an object with the wanted names. */
 export function pick(schema: object, isWanted: (name: string) => boolean): Source {
   return Object.fromEntries(Object.entries(schema).filter(([name]) => isWanted(name)));
 }
@@ -224,7 +224,7 @@ function replace(schema: Source, other: object): void {
   Object.assign(schema, other);
 }
 
-/** The values of a property that a schema requires, if it allows only objects with one of them. */
+/** The values that a schema of objects allows for a required property; none if it does not limit them. */
 export function readTags(schema: Schema, name: string): readonly unknown[] {
   const isTag = typesOf(schema).join() === 'object' && readProperties(schema).required.includes(name);
   const [first = [], ...others] = isTag ? readEnums(schema, name) : [];
@@ -232,7 +232,7 @@ export function readTags(schema: Schema, name: string): readonly unknown[] {
   return values.every((value) => typeof value !== 'object') ? values : [];
 }
 
-/** The values that the parts of an allOf allow for a property. */
+/** Lists the values that a schema, and each part of its allOf, allows for a property. */
 function readEnums({ properties, allOf = [] }: Schema, name: string, nesting = 0): readonly (readonly unknown[])[] {
   const parts = nesting > MAX_NESTING ? [] : allOf.flatMap((part) => readEnums(part, name, nesting + 1));
   return [...(properties?.[name]?.enum ? [properties[name].enum] : []), ...parts];
@@ -243,7 +243,7 @@ export function toTagged(name: string, values: readonly unknown[]): Schema {
   return { type: 'object', required: [name], properties: { [name]: { enum: values } } };
 }
 
-/** The keywords of a schema of these types. */
+/** The keywords that allow these types. */
 export function toType(types: readonly string[]): Pick<Schema, 'type' | 'nullable' | 'enum'> {
   const others = types.filter((type) => type !== 'null' && !(type === 'integer' && types.includes('number')));
   if (others.length === 0) return { enum: [null] };
@@ -254,7 +254,7 @@ export function toType(types: readonly string[]): Pick<Schema, 'type' | 'nullabl
 /** The values that a choice allows for the property of a discriminator, required or not. */
 const readAllowed = (choice: Schema, name: string) => readTags({ ...choice, type: 'object', required: [name] }, name);
 
-/** Those that each choice alone allows: a schema that all choices extend may list the values of all. */
+/** The values that only one choice allows, for each choice. A schema that all choices extend may list the values of all. */
 export function readOwnTags(choices: readonly Schema[], name: string): readonly (readonly unknown[])[] {
   const all = choices.map((choice) => readAllowed(choice, name));
   const isShared = (value: unknown) => all.filter((values) => values.includes(value)).length > 1;
@@ -262,8 +262,8 @@ export function readOwnTags(choices: readonly Schema[], name: string): readonly 
 }
 
 /**
- * Requires the discriminator's property in each choice, with the values that stand for it (OpenAPI, "Discriminator Object"): its own,
- * those of the mapping, or its name, as far as it allows them. Schemas without a name are not considered.
+ * Requires the discriminator's property in each choice, with the values that identify the choice (OpenAPI, "Discriminator Object"):
+ * its own, those of the mapping, or its name, as far as the choice allows them. Skips choices that are not references.
  */
 function tagChoices(schema: Source, { discriminator, ...source }: Source): void {
   const { propertyName: name, mapping = {} } = (discriminator ?? {}) as { propertyName?: unknown; mapping?: object };
@@ -273,7 +273,7 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
     const [parts, choices] = [source[keyword], schema[keyword]] as [unknown, Schema[]];
     if (!Array.isArray(parts) || !Array.isArray(choices)) continue;
     const ownTags = readOwnTags(choices, name);
-    // In place: a schema of which this one is the only part has the same list already.
+    // Changes the list in place, because a schema that was merged with this one as its only part shares it.
     for (const [index, choice] of choices.entries()) {
       const { $ref } = parts[index] ?? {};
       if (typeof $ref !== 'string' || isHidden(readProperties(choice).properties[name] ?? {})) continue;
@@ -289,12 +289,12 @@ function tagChoices(schema: Source, { discriminator, ...source }: Source): void 
   }
 }
 
-/** The reference of a discriminator's mapping, which may be the name of a component. */
+/** Converts a target in a discriminator's mapping, which may be the name of a component, to a reference. */
 export function toSchemaReference(target: string): string {
   return /[#/]/.test(target) ? target : toPointer(['components', 'schemas', target]);
 }
 
-/** How two values of a keyword become the stricter one. */
+/** The functions that return the stricter of two values, by keyword. */
 const STRICTER: Readonly<Record<string, (one: never, other: never) => unknown>> = {
   ...Object.fromEntries(['minimum', 'exclusiveMinimum', 'minLength', 'minItems'].map((name) => [name, Math.max])),
   ...Object.fromEntries(['maximum', 'exclusiveMaximum', 'maxLength', 'maxItems'].map((name) => [name, Math.min])),
@@ -304,8 +304,8 @@ const STRICTER: Readonly<Record<string, (one: never, other: never) => unknown>> 
 const DEPENDENT = /^(if|then|else|contains|(min|max)Contains|prefixItems|unevaluatedItems)$/;
 
 /**
- * Makes a schema of its only part besides null, and a scalar or an array of all parts of its allOf, such as a reference with keywords
- * beside it, so that its type, its format and its bounds are its own. Leaves the parts where two of them cannot be one.
+ * Merges parts into their schema, so that its type, format and bounds are its own: its only part besides null, or, for a scalar or
+ * an array, all parts of its allOf, such as a reference with keywords beside it. Leaves parts that cannot be merged.
  */
 function mergeParts(schema: Source, nesting = 0): void {
   const { allOf, ...beside } = schema as Schema;
@@ -324,19 +324,19 @@ function mergeParts(schema: Source, nesting = 0): void {
     else if (STRICTER[name]) merged[name] = STRICTER[name](earlier as never, value as never);
     else if (!isAnnotation(name) && !['type', 'nullable'].includes(name) && earlier !== value) return;
   }
-  // Ajv takes no empty list: it would end the start without a place.
+  // Ajv refuses an empty enum with an error that names no place.
   if (Array.isArray(merged.enum) && merged.enum.length === 0) return;
   const { type: _type, nullable: _nullable, ...others } = merged;
   replace(schema, { ...others, ...toType(types) });
 }
 
-/** Makes a schema of its only part, or of the only choice besides null, unless it has keywords of its own. */
+/** Merges the only part of a schema, or the only choice besides null, unless the schema has keywords of its own. Returns whether it did. */
 function mergeOnly(schema: Source, own: Schema, parts: readonly Schema[], isChoice: boolean): boolean {
   const isNull = ({ enum: values }: Schema) => values?.length === 1 && values[0] === null;
   const [only, ...others] = parts.filter((part) => !isNull(part));
   const hasNull = parts.length > 1;
   if (!only || others.length > 0) return false;
-  // Beside its type, `nullable` lets null pass no keyword.
+  // `nullable` affects only the type: schemas for values of any type would still refuse null.
   if (hasNull && (!isChoice || only.type === undefined || APPLIED.some((name) => name in only))) return false;
   const isSame = ([name, value]: [string, unknown]) =>
     isAnnotation(name) || (!hasNull && only[name as 'type'] === value);
@@ -456,7 +456,7 @@ function combine(one: Schema, other: Schema): Schema {
   return both;
 }
 
-/** Whether a property is never there: it is readOnly in a request, or writeOnly in an answer. */
+/** Whether a property is hidden: readOnly in a request, or writeOnly in an answer. */
 export function isHidden(schema: Schema): boolean {
   return Object.values(HIDDEN).includes(schema);
 }

@@ -86,7 +86,7 @@ export function mapChildren(
     const value = node[name];
     if (typeof value !== 'object' || value === null) continue;
     const isList = Array.isArray(value);
-    // A list in place of one object stays one, for its message.
+    // A list in place of one object stays, so that validation reports it.
     if (count === 'one') copy[name] = isList ? value : map(child, value, [name]);
     else if (isList) copy[name] = value.map((part, index) => map(child, part, [name, index]));
     else if (!isReference(value)) {

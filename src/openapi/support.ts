@@ -12,10 +12,10 @@ import { ANNOTATIONS, APPLIED, EXACT, readTypes, toSchemaReference, typeOf } fro
 import { type Kind, type Node, SUBSCHEMAS, sectionOf, visit } from './structure.ts';
 
 /** A mistake in an object: its property, undefined for the object itself, and the texts of the message. */
-type Fault = readonly [name: string | undefined, ...texts: string[]];
+type Finding = readonly [name: string | undefined, ...texts: string[]];
 
 /** A rule for one kind of object. */
-type Rule = readonly [kind: Kind, what: Refused, find: (node: Node, isVersion30: boolean) => readonly Fault[]];
+type Rule = readonly [kind: Kind, what: Refused, find: (node: Node, isVersion30: boolean) => readonly Finding[]];
 
 const NOT_SERVED = {
   head: 'a HEAD is answered as the GET of its path',
@@ -37,7 +37,7 @@ export const KEYWORDS: readonly string[] = [
     dependentRequired`.split(/\s+/),
 ];
 
-/** Each lower bound with the upper bound of the same. */
+/** Each lower bound with its upper bounds. */
 const BOUNDS: readonly (readonly [string, string])[] = [
   ...['Length', 'Items', 'Properties', 'Contains'].map((what) => [`min${what}`, `max${what}`] as const),
   ...['minimum', 'exclusiveMinimum'].flatMap((least) =>
@@ -62,7 +62,7 @@ const EXTENSIONS: readonly (readonly [Kind, names: readonly string[], form: stri
   ['example', ['x-generated'], 'a list of names', (value) => Array.isArray(value) && value.every(isText)],
   ['parameter', ['x-filter'], 'an object', isJsonObject],
 ];
-/** Those that other tools have no similar names for. Short keywords are like languages, as in x-en-message. */
+/** Extensions with distinctive names, so that a similar name is a misspelling. Short keywords are like languages, as in x-en-message. */
 const DISTINCT: readonly (readonly [Kind, ...names: string[]])[] = [
   ['document', 'x-translations'],
   ['operation', 'x-read-only'],
@@ -86,7 +86,7 @@ const RULES: readonly Rule[] = [
   ['parameter', 'a cookie, or a parameter in another place', findOtherPlace],
   ['parameter', 'the name `__proto__`', ({ name }) => (name === PROTOTYPE ? [['name']] : [])],
   ['schema', 'the name `__proto__`', ({ properties }) => (hasPrototype(properties) ? [['properties']] : [])],
-  ['schema', '`$id`, `$anchor`, `$dynamicRef`', (node) => toFaults(REFERENCES.filter((name) => name in node))],
+  ['schema', '`$id`, `$anchor`, `$dynamicRef`', (node) => toFindings(REFERENCES.filter((name) => name in node))],
   ['schema', 'keywords beside `$ref` in 3.0', (node, isVersion30) => (isVersion30 ? findBeside(node) : [])],
   ['schema', '`nullable` in 3.1', (node, isVersion30) => (!isVersion30 && 'nullable' in node ? [['nullable']] : [])],
   ['schema', 'a keyword that is none', (node, isVersion30) => (isVersion30 ? [] : findKeywords(node))],
@@ -103,14 +103,14 @@ const RULES: readonly Rule[] = [
       'an extension of another form',
       (node) => {
         const wrong = names.filter((name) => node[name] !== undefined && !isValid(node[name]));
-        return toFaults(wrong, form);
+        return toFindings(wrong, form);
       },
     ],
   ),
   ...DISTINCT.map(([kind, ...names]): Rule => [kind, 'a misspelt extension', (node) => findMisspelt(node, names)]),
 ];
 
-/** Validates a schema of OpenAPI 3.1; gives the errors of Ajv. */
+/** Validates a schema of OpenAPI 3.1, and returns Ajv's errors. */
 export type ValidateSchema = (schema: Node) => readonly object[];
 
 /** Finds everything that the gateway does not support. */
@@ -124,7 +124,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
     const [beside] = kind === 'schema' ? [] : findBeside(node);
     const section = sectionOf(kind);
     if (beside) {
-      // bundle.ts leaves such a reference to a path item of another file.
+      // One case is a path item of another file, whose reference bundle.ts leaves because of the keys beside it.
       mistakes.push(toMistake('anything else beside `$ref`', [...place, beside[0] ?? ''], beside[1] ?? ''));
     } else if (section !== undefined && isReference(node) && isElsewhere(node.$ref, section)) {
       mistakes.push(toMistake('a reference to another kind of object', [...place, '$ref'], node.$ref, section));
@@ -154,7 +154,7 @@ export function findUnsupported(document: OpenAPIV3.Document, validateSchema: Va
   return mistakes;
 }
 
-/** Whether a schema applies to the value that it is applied to already. `ended` has the schemas that do not, or were found. */
+/** Whether a schema applies itself to the same value, and so has no end. `ended` has the schemas that were checked before. */
 function hasNoEnd(document: object, node: unknown, ended: Set<unknown>, around = new Set<unknown>()): boolean {
   if (around.has(node)) return true;
   if (typeof node !== 'object' || node === null || ended.has(node)) return false;
@@ -182,29 +182,29 @@ function readMapping({ discriminator }: Node): readonly string[] {
   return Object.values(Object(mapping)).filter((target) => typeof target === 'string');
 }
 
-/** The faults of properties whose messages begin with their names. */
-function toFaults(names: readonly string[], ...texts: string[]): Fault[] {
+/** Creates findings about properties whose messages begin with their names. */
+function toFindings(names: readonly string[], ...texts: string[]): Finding[] {
   return names.map((name) => [name, name, ...texts]);
 }
 
-function findFilled(node: Node, name: string): Fault[] {
+function findFilled(node: Node, name: string): Finding[] {
   const value = node[name];
   return typeof value === 'object' && Object.keys(value ?? {}).length > 0 ? [[name]] : [];
 }
 
 /** The gateway serves one base path. Hosts do not matter: DNS or a proxy leads to it. */
-function findServers(node: Node): Fault[] {
+function findServers(node: Node): Finding[] {
   const all = readServers(node).flatMap((one) => [one, ...withValues(one)]);
   const paths = new Set(all.map((one) => readServerPath(one) || '/'));
   return paths.size > 1 ? [['servers', [...paths].join(' and ')]] : [];
 }
 
-function findUrls(node: Node): Fault[] {
+function findUrls(node: Node): Finding[] {
   const wrong = readServers(node).filter((one) => readServerPath(one) === undefined);
   return wrong.map(({ url }) => ['servers', url]);
 }
 
-/** A server with each of the values of its variables. */
+/** Lists a server with each value of its variables. */
 function withValues({ url, variables = {} }: OpenAPIV3.ServerObject): OpenAPIV3.ServerObject[] {
   return Object.entries(variables ?? {}).flatMap(([name, variable]) =>
     (variable?.enum ?? []).map((value) => ({ url, variables: { ...variables, [name]: { default: value } } })),
@@ -216,41 +216,41 @@ function readServers({ servers }: Node): OpenAPIV3.ServerObject[] {
   return [servers].flat().filter((one): one is OpenAPIV3.ServerObject => typeof Object(one).url === 'string');
 }
 
-function findDialect(node: Node, name: string): Fault[] {
+function findDialect(node: Node, name: string): Finding[] {
   const dialect = node[name];
   const isServed = dialect === undefined || DIALECTS.includes(String(dialect).replace(/#$/, ''));
   return isServed ? [] : [[name, name, String(dialect)]];
 }
 
-function findOtherPlace({ name, in: place }: Node, isVersion30: boolean): Fault[] {
-  // The specification demands one, and that of 3.0 also that it is a text.
+function findOtherPlace({ name, in: place }: Node, isVersion30: boolean): Finding[] {
+  // The specification demands a place, and that of OpenAPI 3.0 also demands a text.
   const isKnown = place === undefined || PLACES.includes(place as string) || (isVersion30 && !isText(place));
   const found = isText(place) ? String(place) : JSON.stringify(place);
   return isKnown ? [] : [['in', String(name), found, PLACES.join(', ')]];
 }
 
-function findBeside(node: Node): Fault[] {
+function findBeside(node: Node): Finding[] {
   const beside = isReference(node) ? listBeside(node) : [];
   return beside.length > 0 ? [[beside[0], beside.join(', ')]] : [];
 }
 
-/** An unknown extension may be that of another tool. */
-function findMisspelt(node: Node, names: readonly string[]): Fault[] {
+/** An unknown extension may belong to another tool. */
+function findMisspelt(node: Node, names: readonly string[]): Finding[] {
   const unknown = Object.keys(node).filter((name) => name.startsWith('x-') && !names.includes(name));
-  return unknown.flatMap((name): Fault[] => {
+  return unknown.flatMap((name): Finding[] => {
     const near = findNear(name, names);
     return near === undefined ? [] : [[name, name, near]];
   });
 }
 
 /** OpenAPI 3.1 allows any keyword in a schema, so a misspelt one would be ignored. */
-function findKeywords(node: Node): Fault[] {
+function findKeywords(node: Node): Finding[] {
   const known = [...KEYWORDS, 'nullable'];
-  return toFaults(Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-')));
+  return toFindings(Object.keys(node).filter((name) => !known.includes(name) && !name.startsWith('x-')));
 }
 
-/** Finds what the schema of the specification does not: that of OpenAPI 3.1 takes any discriminator. */
-function findDiscriminator({ discriminator }: Node, isVersion30: boolean): Fault[] {
+/** Finds invalid discriminators that the specification's own schema allows: that of OpenAPI 3.1 allows any. */
+function findDiscriminator({ discriminator }: Node, isVersion30: boolean): Finding[] {
   if (discriminator === undefined) return [];
   const { propertyName, mapping = {}, ...others } = isJsonObject(discriminator) ? discriminator : {};
   const isOfTexts = isJsonObject(mapping) && Object.values(mapping).every(isText);
@@ -263,21 +263,21 @@ function findDiscriminator({ discriminator }: Node, isVersion30: boolean): Fault
   return texts.map((text) => ['discriminator', text]);
 }
 
-/** Finds unknown formats, and an int32 of what is no number: the converter of schemas gives an int32 its bounds. */
-function findFormats({ format, type }: Node): Fault[] {
+/** Finds unknown formats, and int32 for a type other than numbers, because schema.ts gives every int32 its bounds. */
+function findFormats({ format, type }: Node): Finding[] {
   if (typeof format !== 'string') return [];
   const types = [type ?? []].flat();
   const isNumber = types.includes('integer') || types.includes('number');
-  // The specification lets other formats of numbers say something about a text, too: nothing is validated.
+  // The specification allows other formats of numbers for strings too, where they validate nothing.
   const isMisplaced = format === 'int32' && types.length > 0 && !isNumber;
   if (Object.hasOwn(formats, format) && !isMisplaced) return [];
   const remedy = isNumber ? 'use minimum and maximum' : 'use a pattern';
   return [['format', `"${format}"${isMisplaced ? ` of ${types.join(' or ')}` : ''}`, remedy]];
 }
 
-function findPatterns({ pattern, patternProperties }: Node): Fault[] {
+function findPatterns({ pattern, patternProperties }: Node): Finding[] {
   const patterns = [...(typeof pattern === 'string' ? [pattern] : []), ...Object.keys(patternProperties ?? {})];
-  return patterns.flatMap((text): Fault[] => {
+  return patterns.flatMap((text): Finding[] => {
     try {
       new RegExp(text, 'u');
       return [];
@@ -287,8 +287,8 @@ function findPatterns({ pattern, patternProperties }: Node): Fault[] {
   });
 }
 
-/** Finds values of an enum that are never valid: YAML reads 1.0 and true without quotes as no string. */
-function findOtherTypes(node: Node): Fault[] {
+/** Finds values of an enum that are never valid: YAML reads 1.0 and true without quotes as a number and a boolean. */
+function findOtherTypes(node: Node): Finding[] {
   const { type, enum: values } = node;
   const others = Array.isArray(values) ? values.filter((value) => isOfOtherType(node, value)) : [];
   if (others.length === 0) return [];
@@ -301,8 +301,8 @@ function isOfOtherType(node: Node, value: unknown): boolean {
   return node.type !== undefined && !readTypes(node).includes(typeOf(value));
 }
 
-/** Finds two keywords that no value meets, as far as one schema shows it. */
-function findContradictions(node: Node): Fault[] {
+/** Finds two keywords of one schema that no value can meet. */
+function findContradictions(node: Node): Finding[] {
   const { const: only, required, properties, patternProperties, additionalProperties } = node;
   const isReversed = (least: unknown, most: unknown, isExclusive: boolean) =>
     typeof least === 'number' && typeof most === 'number' && (least > most || (isExclusive && least === most));
@@ -317,10 +317,10 @@ function findContradictions(node: Node): Fault[] {
 }
 
 /** JSON readers, the gateway among them, round larger integers. */
-function findHugeBounds(node: Node): Fault[] {
+function findHugeBounds(node: Node): Finding[] {
   if (![node.type].flat().includes('integer')) return [];
   const names = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
   const isHuge = (bound: unknown) => typeof bound === 'number' && (bound < EXACT[0] || bound > EXACT[1]);
   const huge = names.filter((name) => isHuge(node[name]));
-  return toFaults(huge, String(EXACT[1]));
+  return toFindings(huge, String(EXACT[1]));
 }

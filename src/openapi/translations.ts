@@ -14,8 +14,8 @@ export type Translations = ReadonlyMap<string, string>;
 const EXTENSION = 'x-translations';
 
 /**
- * Reads the document's `x-translations` of its own messages and of those that SQL raises. Adds to `mistakes` what is no text, or
- * of a language other than pt-BR.
+ * Reads the document's `x-translations` of its own messages and of those that SQL raises. Adds a mistake for each text that is no
+ * string, and for each language other than pt-BR.
  */
 export function readTranslations(document: OpenAPIV3.Document, mistakes: Mistake[]): Translations {
   const { [EXTENSION]: languages = {} } = document as { [EXTENSION]?: unknown };

@@ -1,4 +1,4 @@
-// Writes schemas in the one form for a validator.
+// Writes normalized schemas for a validator.
 
 import {
   IN_PLACE,
@@ -16,21 +16,21 @@ import {
 import { mapChildren, type Node, SUBSCHEMAS } from './structure.ts';
 
 /**
- * The keyword around a schema that validates each value once. Two parts of a schema can lead to it again, for the same value within:
- * each level of a value would take twice the time.
+ * The keyword around a schema that validates each value once. Two parts of a recursive schema can reach the same inner value, and the
+ * time would double with each level.
  */
 export const ONCE = 'once';
 
 /**
- * Prepares the writing of schemas for a validator, without annotations. No two places share an object: a schema that is used several
- * times, or within itself, is in the definitions, to which references with `base` lead; each after those within it.
+ * Prepares schemas for a validator, without annotations. A schema that is used several times, or within itself, becomes a definition,
+ * and its uses become references with `base`. Definitions follow those within them. No two places share an object.
  */
 export function writeSchemas(roots: readonly Schema[], base: string) {
   const uses = new Map<unknown, number>();
   const simplified = new Map<unknown, Node>();
   /** All schemas, each after those within it, unless they contain each other. */
   const ordered = new Set<unknown>();
-  /** Those that lead to a schema that contains itself. */
+  /** The schemas that contain themselves, or lead to one that does. */
   const endless = new Set<unknown>();
   const open: unknown[] = [];
   const use = (schema: unknown) => {
@@ -38,7 +38,7 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
     if (!simplified.has(schema)) open.push(schema);
   };
   roots.forEach(use);
-  // Not recursive: they form long chains.
+  // A loop, because recursion would be too deep for long chains of schemas.
   for (let schema = open.at(-1); open.length > 0; schema = open.at(-1)) {
     const known = simplified.get(schema);
     if (known) {
@@ -60,7 +60,7 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
   };
   const writeHere = (source: unknown): object => {
     const schema = simplified.get(source) ?? {};
-    // openapi-backend would not require a field that is binary.
+    // openapi-backend would not require a field of the format binary.
     const validates = (name: string) => !isAnnotation(name) && !(name === 'format' && schema.format === 'binary');
     const kept = pick(schema, (name) => validates(name) || name.endsWith('-message'));
     const data = pick(kept, (name) => !Object.values(SUBSCHEMAS).flat().includes(name));
@@ -68,7 +68,7 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
       endless.has(part) && !IN_PLACE.includes(`${keyword}`) ? { [ONCE]: write(part) } : write(part),
     );
     const { patternProperties, allOf = [], ...others } = parts as Schema;
-    // Ajv's code adds what a pattern matches to the properties that the choices beside it know, which fails if no choice is met.
+    // Ajv adds the properties that a pattern matches to those that the choices beside it know. Its code fails if no choice matches.
     const isApart = patternProperties !== undefined && !('additionalProperties' in parts);
     const own = isApart ? { ...others, allOf: [...allOf, { patternProperties }] } : parts;
     return { ...own, ...structuredClone(data) };
@@ -77,8 +77,8 @@ export function writeSchemas(roots: readonly Schema[], base: string) {
 }
 
 /**
- * Writes a choice whose errors would be those of every schema in another form, which allows the same values: one between types,
- * between values, or between objects that a required property tells apart.
+ * Rewrites a choice between types, between values, or between objects that a required property tells apart. The result allows the
+ * same values, but reports only the errors of the schema that applies instead of those of every schema.
  */
 function simplifyChoice(schema: Schema): Node {
   const split = splitChoice(schema);
@@ -90,7 +90,7 @@ function simplifyChoice(schema: Schema): Node {
   return { ...own, allOf: [...(own.allOf ?? []), first, ...parts] };
 }
 
-/** What a choice knows to choose by, and the schema that is validated in each case; undefined if it validates all of them. */
+/** Splits a choice into cases, each with a schema. `known` allows the values that select a case. Undefined if all schemas must be tried. */
 export function splitChoice(schema: Schema) {
   const keyword = schema.oneOf ? 'oneOf' : 'anyOf';
   const choices = schema[keyword] ?? [];
@@ -115,13 +115,13 @@ export function splitChoice(schema: Schema) {
   return { keyword, known: toTagged(tag, joinValues(tagsOf(tag))), cases } as const;
 }
 
-/** The values of all lists, if each has some and no two have the same. */
+/** Joins lists of values; empty if a list is empty or two have a value in common. */
 function joinValues<T>(lists: readonly (readonly T[])[]): readonly T[] {
   const all = lists.flat();
   return lists.every((list) => list.length > 0) && new Set(all).size === all.length ? all : [];
 }
 
-/** The values of a schema that says nothing else; none of any other schema. */
+/** The values of a schema that is only an enum; none for any other schema. */
 function readEnum(schema: Schema): readonly unknown[] {
   const isAlone = Object.keys(schema).every((name) => name === 'enum' || name === 'type' || isAnnotation(name));
   return isAlone ? (schema.enum?.filter((value) => readTypes(schema).includes(typeOf(value))) ?? []) : [];
