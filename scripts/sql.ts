@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { Command, CommanderError } from 'commander';
 import pg from 'pg';
 import { toPath } from '../src/admin/arguments.ts';
-import { openStore } from '../src/admin/database.ts';
+import { openDatabase } from '../src/admin/database.ts';
 import { readConfig } from '../src/config.ts';
 import { messageOf } from '../src/errors.ts';
 import { readScript, runScript } from '../src/store/migrations.ts';
@@ -53,7 +53,7 @@ async function run(file: string, { env, console, readInput }: Surroundings): Pro
     throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
   }
   const { sql } = file === '-' ? { sql: readInput() } : readScript(toPath(file));
-  const db = await openStore(store, (text) => console.error(text.trimEnd()), TYPES);
+  const db = await openDatabase(store, (text) => console.error(text.trimEnd()), TYPES);
   try {
     const results: pg.QueryResult[] = [];
     const query = async (text: string, values?: unknown[]) => {

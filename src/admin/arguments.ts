@@ -1,4 +1,4 @@
-// Argument parsers for commander, which throw InvalidArgumentError, and paths.
+// Parsers of command-line arguments, which throw InvalidArgumentError for Commander, and the paths that arguments name.
 
 import { existsSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
@@ -14,10 +14,10 @@ const TIME = /^(\d{4}-\d\d-\d\d)(T\d\d:\d\d(:\d\d(\.\d+)?)?(Z|[+-]\d\d:\d\d))?$/
 /** A thousand years in ms; more is a typing error and would overflow a date. */
 const MAX_DURATION = 1_000 * 365 * 24 * 3_600_000;
 
-/** What readWhen reads. */
+/** Describes what readWhen accepts. */
 export const WHEN = 'a duration from now (90d, 12h), a date (its start in UTC), a time (2027-12-31T18:00Z), or never';
 
-/** Postgres's timestamp after all others. */
+/** Postgres's timestamp that is later than all others. */
 export const NEVER = 'infinity';
 
 export const readTenantId = matching(UUID, "a tenant's id, as in `npm run admin -- tenant list`");
@@ -33,7 +33,7 @@ export function toPath(name: string): string {
   return resolve(process.env.INIT_CWD ?? '.', name);
 }
 
-/** Resolves the path of a file to read, or of a pipe if it takes one. Throws CommandError if there is none. */
+/** Resolves the path of a file to read, or of a pipe if `takesPipe`. Throws CommandError for anything else. */
 export function toFile(name: string, takesPipe = true): string {
   const path = toPath(name);
   const stat = statSync(path, { throwIfNoEntry: false });
@@ -45,7 +45,7 @@ export function toFile(name: string, takesPipe = true): string {
   return path;
 }
 
-/** Resolves the path of a file to write. Throws CommandError if it exists, or its folder does not. */
+/** Resolves the path of a file to write. Throws CommandError if the file exists or its folder does not. */
 export function toNewPath(name: string): string {
   const file = toPath(name);
   if (existsSync(file)) throw new CommandError(t`There is ${file} already: name a new file`);
@@ -58,12 +58,12 @@ export function readPermission(text: string, earlier: readonly string[] = []): r
   return [...new Set([...earlier, readName(text)])];
 }
 
-/** A duration in ms. */
+/** Reads a duration, in ms. */
 export function readDuration(text: string): number {
   return expect(toMilliseconds(text), 'a duration such as 90d, 12h or 30m');
 }
 
-/** A future time for Postgres: a duration from now, a date, a time, or NEVER. */
+/** Reads a future time for Postgres: a duration from now, a date, a time, or NEVER. */
 export function readWhen(text: string): string {
   if (text === 'never') return NEVER;
   const duration = toMilliseconds(text);
@@ -72,7 +72,7 @@ export function readWhen(text: string): string {
   return expect(when.getTime() > Date.now() ? when.toISOString() : undefined, 'a time that has not passed');
 }
 
-/** One character, or `tab`. */
+/** Reads a delimiter: one character, or `tab`. */
 export function readDelimiter(text: string): string {
   const character = text === 'tab' || text === '\\t' ? '\t' : text;
   return expect(/^[^"\r\n]$/u.test(character) ? character : undefined, 'one character, or tab');
@@ -113,13 +113,13 @@ function expect<T>(value: T | undefined, expected: string): T {
   return value;
 }
 
-/** Undefined for anything else, also for a number without a unit, which `ms` reads as milliseconds. */
+/** Returns undefined for an invalid duration, such as a number without a unit, which `ms` would read as milliseconds. */
 function toMilliseconds(text: string): number | undefined {
   const duration = DURATION.test(text) ? (ms(text as ms.StringValue) as number | undefined) : undefined;
   return duration !== undefined && duration <= MAX_DURATION ? duration : undefined;
 }
 
-/** Undefined for anything else, also for February 30, which Date reads as a day in March. */
+/** Returns undefined for an invalid date or time, such as February 30, which Date would read as a day in March. */
 function toDate(text: string): Date | undefined {
   const [, day, time] = TIME.exec(text) ?? [];
   if (!day) return undefined;

@@ -1,5 +1,5 @@
-// Backups of the embedded store: Postgres's base backup (PostgreSQL's manual, "Streaming Replication Protocol", BASE_BACKUP) as a
-// tar.gz. A gateway may serve the store meanwhile.
+// Backups of the embedded store: a base backup of Postgres (PostgreSQL's manual, "Streaming Replication Protocol", BASE_BACKUP) as a
+// tar.gz. The gateway can serve the store during a backup.
 
 import { once } from 'node:events';
 import { createWriteStream, existsSync, mkdirSync } from 'node:fs';
@@ -23,8 +23,9 @@ import { describeRepeated, type Erasure, findNew, readErasures, repeatErasures }
 import { t, translate } from './language.ts';
 import { CommandError, type Confirmed, confirm, createProgress, type Output, withPath } from './terminal.ts';
 
-/** The first byte of messages with a part of the archive, and the end of the archive, which the server does not send. */
+/** The first byte of a message with archive data. */
 const ARCHIVE = 'd'.charCodeAt(0);
+/** The end of a tar archive, which the server does not send. */
 const END = Buffer.alloc(1_024);
 
 const IN_USE = 'Stop the gateway, restore, and start it again; or set DATA_DIR to a new folder. Nothing was restored.';
@@ -35,17 +36,17 @@ const READ_KEYS = `
     from private.api_keys k`;
 const LIMIT_TENANTS = `
   update private.tenants t set limits = o.limits from jsonb_populate_recordset(null::private.tenants, $1) o where o.id = t.id`;
-/** What an administrator does to a key. */
+/** The columns of a key that administrators change. */
 const STATE = ['active', 'expires_at', 'permissions', 'limits', 'rotated_at', 'expires_unrotated_at', 'successor'];
 const columnsOf = (name: string) => STATE.map((column) => `${name}.${column}`).join(', ');
-/** A revocation is for ever, also where the replaced store is older than the backup. */
+/** The values of the replaced store win, but a revoked key stays revoked even if that store is older than the backup. */
 const LATEST = columnsOf('o').replace('o.active', 'least(k.active,o.active)');
 const CHANGE_KEYS = `
   update private.api_keys k set (${STATE.join(', ')}) = (${LATEST})
     from jsonb_populate_recordset(null::private.api_keys, $1) o
    where o.id = k.id and (${columnsOf('k')}) is distinct from (${LATEST})
   returning k.prefix, k.active and coalesce(k.expires_at > now(), true) as "isActive"`;
-/** Of a key that the backup lacks. A column that is not named, such as one of a later migration, has its default. */
+/** The columns to copy of a key that the backup lacks. Other columns, such as those of later migrations, get their defaults. */
 const ALL = ['tenant_id', 'id', 'name', 'key_hash', 'prefix', 'created_at', 'last_used_at', 'original_id', ...STATE];
 const ADD_KEYS = `
   with o as (
@@ -63,7 +64,7 @@ const COME_BACK =
   'Students and tenants that were erased since the backup are back. Erase them again before you start the gateway, with a list that was kept: npm run admin -- erasures --repeat FILE';
 const VERSION_1 = 'A backup of version 1 is restored by version 1.';
 
-/** Writes a backup of the store. Replaces no file, and removes its file after a failure. */
+/** Writes a backup of the store to a new file, and removes the file after a failure. */
 export async function backUp(config: StoreConfig, name: string): Promise<Output> {
   const { dataDir, ...embedded } = readEmbedded(config);
   if (!hasStore(dataDir)) throw new CommandError(t`There is no store in ${dataDir}`);
@@ -72,7 +73,7 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   const server = await reachServer({ dataDir, ...embedded });
   try {
     const archive = new PassThrough();
-    // An existing one may belong to another user, or be a symbolic link.
+    // An existing file may belong to another user, or be a symbolic link.
     await rm(part, { force: true });
     const output = createWriteStream(part, { mode: 0o600, flags: 'wx' });
     await Promise.all([streamBackup(server.url, archive), pipeline(archive, createGzip(), output)]);
@@ -89,8 +90,8 @@ export async function backUp(config: StoreConfig, name: string): Promise<Output>
   return { json: { file, bytes: size }, text: t`Backed up ${dataDir} to ${name}, ${toMegabytes(size)}.` };
 }
 
-/** What a restore would undo of the replaced store: its erasures, and what was done to its keys and tenants. */
-type Undone = {
+/** The data of the replaced store that a restore must not undo: its erasures, and the state of its keys and tenants. */
+type Preserved = {
   readonly erasures: readonly Erasure[];
   readonly keys: readonly object[];
   readonly tenants: readonly object[];
@@ -100,11 +101,11 @@ type AddedKey = { readonly prefix: string; readonly isKept: boolean };
 
 type RestoreOptions = Confirmed & { readonly replace?: boolean };
 
-/** Restores a backup and applies new migrations. `replace` allows to replace an existing store. */
+/** Restores a backup and applies new migrations. `replace` allows it to replace an existing store. */
 export async function restore(config: StoreConfig, name: string, options: RestoreOptions): Promise<Output> {
   const embedded = readEmbedded(config);
   const { dataDir } = embedded;
-  // tar reads it by its size, which a pipe has not.
+  // tar needs the size of the file, and a pipe has none.
   const file = toFile(name, false);
   if (hasStore(dataDir)) {
     const hint = 'Set DATA_DIR to a new folder, or stop the gateway and replace that store for good with --replace.';
@@ -117,13 +118,13 @@ export async function restore(config: StoreConfig, name: string, options: Restor
   let lost: readonly { readonly prefix: string }[] | undefined;
   let erasures = translate(COME_BACK);
   let keys = translate(KEYS);
-  const applied = await restoreStore<Undone>(
+  const applied = await restoreStore<Preserved>(
     { ...embedded, onWarning: console.error },
     {
       migrationsDir: FILES.migrations,
       unpack: (folder) => unpack(file, folder),
       read: async (db) => {
-        const { keys, tenants } = await queryRow<Partial<Undone>>(db, READ_KEYS, []);
+        const { keys, tenants } = await queryRow<Partial<Preserved>>(db, READ_KEYS, []);
         return { erasures: await readErasures(db), keys: keys ?? [], tenants: tenants ?? [] };
       },
       write: async (db, read) => {
@@ -176,7 +177,7 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
   client.on('error', () => {});
   await client.connect();
   const { stream } = client.connection;
-  // After a failed write, such as on a full disk: stops the server's sending.
+  // A failed write, such as on a full disk, stops the server from sending more.
   archive.once('close', () => archive.writableFinished || stream.destroy());
   const progress = createProgress((bytes) => t`Backed up ${toMegabytes(bytes)}`);
   const query = new pg.Query(`BASE_BACKUP (label 'wellness', checkpoint 'fast', wal true, manifest 'no')`);
@@ -184,7 +185,7 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
     handleCopyData: ({ chunk }: { chunk: Buffer }) => {
       if (chunk[0] !== ARCHIVE) return;
       progress.add(chunk.length - 1);
-      // pg reuses its buffer. After a pause it still delivers what it has read.
+      // Copied, because pg reuses its buffer. After a pause pg still delivers what it has read.
       if (archive.write(Buffer.from(chunk.subarray(1))) || stream.isPaused()) return;
       stream.pause();
       archive.once('drain', () => stream.resume());

@@ -1,4 +1,4 @@
-// Maps spreadsheets to tables: titles to columns, and the values that people write to those of Postgres.
+// Maps spreadsheets to tables: their titles to columns, and the values that people write to Postgres's spelling.
 
 import { describeKeyword } from '../api/messages.ts';
 import { findProblem, toPlainNumber } from '../api/request.ts';
@@ -8,19 +8,19 @@ import { inAll, t } from './language.ts';
 import type { Column, Table } from './tables.ts';
 import { INVISIBLE } from './terminal.ts';
 
-/** How to treat titles that are not names of columns; `map` has columns by title, empty for one that is left out. */
+/** How to treat titles that name no column. `map` gives the column of a title; an empty one leaves the title out. */
 type TitleOptions = { readonly map?: ReadonlyMap<string, string>; readonly ignoreUnknown?: boolean };
 
 /** A column of a file: its title, and the table's column; undefined if it is ignored. */
 export type Header = { readonly title: string; readonly column: Column | undefined };
 
-/** Characters that a message shows of a title. */
+/** The maximum length of a title in a message. */
 const MAX_TITLE = 100;
 
 /** Ignored words, as in "Data de Nascimento". */
 const FILLERS: ReadonlySet<string> = new Set(['de', 'da', 'do', 'das', 'dos']);
 
-/** Common titles in gyms' spreadsheets, of any table or of one; the first matching column of a table wins. */
+/** Common titles in gyms' spreadsheets, for a column of any table or of one. The first matching column of a table wins. */
 const COMMON_NAMES: readonly (readonly [column: string, titles: readonly string[]])[] = [
   ['academia_id', ['unidade', 'filial', 'nomeacademia', 'nomeunidade']],
   ['personal_id', ['personaltrainer', 'professor', 'treinador', 'instrutor']],
@@ -55,7 +55,7 @@ const ZONE = /:.*(z|[+-]\d\d(:?\d\d)?)$/i;
 const TIME = /^timestamp(\(\d\))? with time zone$/;
 const LOCAL_TIME = /^timestamp(\(\d\))? without time zone$/;
 
-/** A type whose numbers have at most two decimals, so that a point before three digits separates thousands. */
+/** The types with at most two decimals: in their numbers a point before three digits separates thousands. */
 const SHORT_TYPE = /^(smallint|integer|bigint|numeric\(\d+,[0-2]\))$/;
 const GROUPED = /^-?\d{1,3}(\.\d{3})+$/;
 const DECIMAL_COMMA = /^-?(\d+|\d{1,3}(\.\d{3})+),\d+([eE][+-]?\d+)?$/;
@@ -72,7 +72,7 @@ const BAD_NUMBER = 'must be a number, as 1234.56 or 1.234,56';
 
 type Check = RegExp | ((text: string) => boolean) | { validate(text: string): boolean };
 
-/** Days that may be in year 0 or 10000 in UTC, which the API cannot return: a time on them needs its zone, as RFC 3339 has it. */
+/** Days that may fall in year 0 or 10000 in UTC, which the API cannot return: a time on them needs a zone, as in RFC 3339. */
 const EDGE = /^(000[01]-|9999-12-31)/;
 
 function isTime(text: string): boolean {
@@ -102,14 +102,14 @@ const KINDS: readonly Kind[] = [
   { type: /^(numeric(\(\d+,-?\d+\))?|real|double precision)$/, write: toNumber, check: NUMBER, message: BAD_NUMBER },
 ];
 
-/** The bits of an integer's amount. */
+/** The number of bits of each integer type, without the sign. */
 const BITS: Readonly<Record<string, bigint>> = { smallint: 15n, integer: 31n, bigint: 63n };
-/** A long number, such as a telephone's, as Excel shows and saves it. */
+/** A long number, such as a phone number, in the form in which Excel shows and saves it. */
 const SHORTENED = /^\d[.,]\d+E\+\d+$/;
-/** What a spreadsheet shows, and saves, in place of a value: of a formula that fails, or in a column that is too narrow. */
+/** The text that a spreadsheet shows, and saves, for a formula that fails or a number that does not fit its column. */
 const NO_VALUE = /^#(?:#+|N\/[AD]|REF!|VALUE!|VALOR!|NAME\?|NOME\?|DIV\/0!|N[UÚ]M!|NULL!|NULO!)$/;
 
-/** Equal for names that people consider the same: removes case, accents, punctuation and fillers. */
+/** Removes case, accents, punctuation and filler words, so that names that people consider the same are equal. */
 function fold(text: string): string {
   const words = text
     .normalize('NFD')
@@ -119,7 +119,7 @@ function fold(text: string): string {
   return words.filter((word) => !FILLERS.has(word)).join('');
 }
 
-/** The names of a column: the table's, the API's, and for a reference the one without _id. */
+/** The accepted names of a column, such as academia_id: also p_academia_id and, for a reference, academia and id_academia. */
 function toNames({ name, refers_to }: Column): string[] {
   const thing = name.replace(/_id$/, '');
   return [name, `p_${name}`, ...(refers_to ? [thing, `id_${thing}`] : [])];
@@ -176,14 +176,14 @@ function quote(title: string): string {
   return JSON.stringify(title.slice(0, MAX_TITLE));
 }
 
-/** Whether the texts of a line were exported, with an id: their blanks are in the store too. */
+/** Whether a line comes from an export, as its id shows: the store has the same blanks. */
 export function isExported(texts: readonly string[], headers: readonly Header[]): boolean {
   return headers.some(({ column }, index) => column?.name === 'id' && (texts[index] ?? '').trim() !== '');
 }
 
 /**
- * Converts a text to Postgres's spelling; returns one that it does not recognize for checkValue. Only `exact` keeps blanks around it, and
- * letters whose accents are characters of their own.
+ * Converts a text to Postgres's spelling; leaves an unrecognized text to checkValue. Only `exact` keeps surrounding blanks, and accents
+ * that are characters of their own.
  */
 export function toValue(text: string, { name, type, refers_to }: Column, exact = false): string {
   const plain = withPlainBlanks(text).trim();
@@ -191,12 +191,12 @@ export function toValue(text: string, { name, type, refers_to }: Column, exact =
   return findKind(type)?.write(plain, type) ?? (exact ? text : plain.normalize());
 }
 
-/** Replaces blanks such as U+00A0, and removes what is invisible: web pages and spreadsheets have both, and nobody sees them. */
+/** Replaces blanks such as U+00A0, and removes invisible characters: text from web pages and spreadsheets has both. */
 export function withPlainBlanks(text: string): string {
   return text.replace(/\p{Zs}/gu, ' ').replace(INVISIBLE, '');
 }
 
-/** Validates a value, with the API's messages; undefined if it is valid. `exact`: it was exported, so the store has had it already. */
+/** Finds a value's problem, in the API's words; undefined if it is valid. An `exact` value was exported, so the store has accepted it. */
 export function checkValue(value: string, column: Column, exact = false): Message | undefined {
   const { name, type, max_length: maxLength, refers_to } = column;
   const problem = /^jsonb?$/.test(type) ? findJsonProblem(value) : findProblem(value);
@@ -214,7 +214,7 @@ export function checkValue(value: string, column: Column, exact = false): Messag
   return describeKeyword('maxLength', { limit: maxLength }, `must NOT have more than ${maxLength} characters`);
 }
 
-/** Postgres rounds a number to the decimals of its column, without a word. */
+/** Finds decimals that Postgres would silently round away. */
 function findRounding(value: string, type: string): Message | undefined {
   const [, decimals = ''] = /^-?\d+\.(\d*[1-9])0*$/.exec(value) ?? [];
   const scale = Number(/^numeric\(\d+,(\d+)\)$/.exec(type)?.[1] ?? decimals.length);
@@ -223,7 +223,7 @@ function findRounding(value: string, type: string): Message | undefined {
   return describeKeyword('multipleOf', { multipleOf }, `must be multiple of ${multipleOf}`);
 }
 
-/** Postgres would not name the range. */
+/** Finds a number that is out of range. Postgres's own error would not name the range. */
 function findOverflow(value: string, type: string): Message | undefined {
   const [, digits = '0', scale = '0'] = /^numeric\((\d+),(\d+)\)$/.exec(type) ?? [];
   const [whole] = /^-?\d+(?=$|\.)/.exec(value) ?? [];
@@ -273,18 +273,18 @@ function toTime(text: string): string {
   return `${date}T${pad(hour)}:${minute}:${second}`;
 }
 
-/** Appends the time zone to a time without one: a node of Citus, which compares it, does not know the zone of the session. */
+/** Appends the time zone to a time without one: Citus nodes compare times, and do not know the session's zone. */
 export function inZone(text: string, { type }: Column, timeZone: string): string {
   return !TIME.test(type) || ZONE.test(text) ? text : `${text} ${timeZone}`;
 }
 
-/** Reads `R$ 1.234,56` and `1234.56`, without exponent. */
+/** Converts a number such as `R$ 1.234,56` or `1234.56` to Postgres's spelling, without an exponent. */
 function toNumber(text: string, type: string): string {
   const number = toPoint(text, type);
   return /e/i.test(number) ? toPlainNumber(number) : number;
 }
 
-/** Writes a number with a decimal point, and nothing else that separates. */
+/** Removes the currency and the separators of thousands, and writes a decimal point. */
 function toPoint(text: string, type: string): string {
   const digits = text.replace(/R\$|\s/g, '');
   if (DECIMAL_COMMA.test(digits)) return digits.replaceAll('.', '').replace(',', '.');

@@ -1,4 +1,4 @@
-// What the commands have in common: how they are declared, and how their actions run.
+// Code that the commands share: how they are declared, and how their actions run.
 
 import type { Command } from 'commander';
 import { readTenantId } from './arguments.ts';
@@ -18,7 +18,7 @@ const TENANT = ['--tenant <ID>', ...TENANT_ID] as const;
 export const TENANT_FILTER = ['--tenant <ID>', 'only the keys of this tenant', readTenantId] as const;
 export const YES = ['--yes', 'do not ask for the name, for scripts'] as const;
 
-/** The arguments that several commands have, with their parsers. One in brackets may be left out. */
+/** The help and the parsers of arguments that several commands have. An argument in brackets is optional. */
 const ARGUMENTS: Readonly<Record<string, readonly [help: string, parse?: (text: string) => string]>> = {
   ID: TENANT_ID,
   KEY: ["the key's id or its prefix, as in key list"],

@@ -6,12 +6,12 @@ import { hasStore, isVersion1 } from '../store/embedded/folder.ts';
 import { toUrl } from '../store/embedded/store.ts';
 import { type Database, inTransaction } from '../store/migrations.ts';
 import { toPath } from './arguments.ts';
-import { openEmbedded, openStore, queryRows, queryTexts } from './database.ts';
+import { openDatabase, openEmbedded, queryRows, queryTexts } from './database.ts';
 import { t } from './language.ts';
 import { withoutSchema } from './tables.ts';
 import { CommandError, createProgress, listCounts, type Output } from './terminal.ts';
 
-/** A table, and its columns without generated ones. */
+/** A table to copy, with its columns except generated ones. */
 type CopiedTable = {
   readonly name: string;
   readonly columns: readonly string[];
@@ -39,7 +39,7 @@ export async function copyStore(target: StoreConfig, name: string, options: Copy
   const source = await openSource(toPath(name), options);
   try {
     const empty = target.kind === 'embedded' ? { ...target, demoData: false } : target;
-    const database = await openStore(empty, options.note);
+    const database = await openDatabase(empty, options.note);
     try {
       const copy = () => copyTables(source, database, isVersion1(toPath(name)));
       const copied = await inTransaction(database, () => inTransaction(source, copy));
@@ -64,14 +64,14 @@ type Source = Database & { close(): Promise<void> };
 async function openSource(dataDir: string, { programs, note }: CopyOptions): Promise<Source> {
   if (isVersion1(dataDir)) return openVersion1(dataDir);
   if (!hasStore(dataDir)) throw new CommandError(t`There is no store in ${dataDir}`);
-  // It stays as it is: migrated, its own version could not serve it any more.
+  // Not migrated: its own version could no longer serve it.
   const source = await openEmbedded({ kind: 'embedded', dataDir, programs, demoData: false }, note);
   if (!source.isServed) return source;
   await source.close();
   throw new CommandError('A gateway serves the store: stop it first, because what it writes meanwhile would be lost');
 }
 
-/** Only version 1 can open its store. While it runs, it accepts administrators on a Unix socket. */
+/** Only version 1 can open its stores. While its gateway runs, it accepts administrators on a Unix socket. */
 async function openVersion1(dataDir: string): Promise<Source> {
   const client = new pg.Client(toUrl(dataDir, 'postgres'));
   client.on('error', () => {});
@@ -89,7 +89,7 @@ async function copyTables(source: Database, target: Database, isOld: boolean): P
   if (!ours.isSubsetOf(theirs)) {
     throw new CommandError('The database lacks migrations of the store', 'Run `npm run migrate` of this version.');
   }
-  // They may change rows, which a copy would not.
+  // The missing migrations may change rows, which a copy would not do.
   if (!theirs.isSubsetOf(ours) && !isOld) {
     throw new CommandError(
       'The store lacks migrations of the database',
@@ -97,7 +97,7 @@ async function copyTables(source: Database, target: Database, isOld: boolean): P
     );
   }
   const tables = inOrder(await queryRows<CopiedTable>(source, TABLES));
-  // Before the first copy, which adds rows to private.changes.
+  // All tables are checked first, because copying adds rows to private.changes.
   for (const { name } of tables) {
     const { rows } = await target.query(`select from ${name} limit 1`);
     if (rows.length > 0) throw new CommandError(t`${name} has rows already: nothing was copied`);
@@ -121,7 +121,7 @@ async function readVersions(db: Database): Promise<Set<string>> {
   return new Set((await queryRows<{ version: string }>(db, sql)).map(({ version }) => version));
 }
 
-/** Sorts tables after those that they refer to. */
+/** Sorts the tables so that each one follows those that it refers to. */
 function inOrder(tables: readonly CopiedTable[]): CopiedTable[] {
   if (tables.length === 0) return [];
   const waiting = tables.filter(({ refers_to }) => tables.some(({ name }) => refers_to.includes(name)));

@@ -5,10 +5,10 @@ import { type CsvError, parse } from 'csv-parse/sync';
 import { t, translate } from './language.ts';
 import { CommandError } from './terminal.ts';
 
-/** A record: the number of its first line, and its values. */
+/** A record; `line` is the number of its first line. */
 export type CsvRecord = { readonly line: number; readonly cells: readonly string[] };
 
-/** Of two that a header has as often, the first: titles contain commas rather than the others. */
+/** The detected delimiters. On a tie the first wins; the comma is last, because titles contain commas. */
 const DELIMITERS = ['\t', ';', ','];
 /** How much of a file is searched for the delimiter, in characters. */
 const MAX_HEADER = 100_000;
@@ -31,17 +31,17 @@ const WORKBOOKS = ['504b0304', 'd0cf11e0'];
 /** Encodings by the first two bytes of their byte order mark: spreadsheets save "Unicode text" in UTF-16. */
 const MARKED: Readonly<Record<string, string>> = { efbb: 'utf-8', fffe: 'utf-16le', feff: 'utf-16be' };
 
-/** What windows-1252 has no letter for, as in a file of MS-DOS. */
+/** The bytes that windows-1252 leaves undefined, as decoded. They suggest an MS-DOS encoding. */
 const UNASSIGNED = /[\u0080-\u009f]/;
 
-/** Throws CommandError for a file that no text can hold. */
+/** Throws CommandError for a file that is too large for a JavaScript string. */
 export function requireSize(name: string, bytes: number): void {
   if (bytes > constants.MAX_STRING_LENGTH) throw new CommandError(t`${name} is larger than 512 MB: split it`);
 }
 
 /**
  * Decodes a file and removes its byte order mark, which overrides `encoding`. Throws CommandError for bytes that the encoding does not
- * allow, and for UTF-8 if another encoding was given, in which every byte may be a letter.
+ * allow, and for UTF-8 if another encoding was given, which may decode it to wrong letters without an error.
  */
 export function decode(name: string, bytes: Uint8Array, encoding: string): string {
   requireSize(name, bytes.length);
@@ -75,13 +75,13 @@ function countBreaks(text: string): number {
 }
 
 /**
- * The delimiter of a first line such as `sep=;`, or the most frequent one of the header outside of quotes.
+ * Finds the delimiter: that of a first line such as `sep=;`, or else the most frequent one of the header outside of quotes.
  * csv-parse's own `delimiter_auto` fails on characters beyond ASCII.
  */
 export function findDelimiter(text: string): string {
   const declared = DECLARATION.exec(text)?.[1];
   if (declared) return declared;
-  // A title in quotes may have a line break. Another quote is a character.
+  // A quoted title may contain a line break. Any other quote is an ordinary character.
   const [header = ''] =
     /^(?:(?<=^|[;,\t])"(?:[^"]|"")*"|[^\r\n])*/.exec(text.slice(0, MAX_HEADER).replace(/^[\r\n]+/, '')) ?? [];
   const unquoted = header.replaceAll(/"(?:[^"]|"")*("|$)/g, '');
@@ -101,7 +101,7 @@ export function readRecords(name: string, text: string, delimiter: string): CsvR
     return null;
   };
   try {
-    // In place of a declaration a blank line is left, so that line numbers stay right.
+    // The declaration becomes a blank line, so that line numbers stay right.
     parse(text.replace(DECLARATION, ''), {
       delimiter,
       record_delimiter: ['\r\n', '\n', '\r'],
@@ -115,7 +115,7 @@ export function readRecords(name: string, text: string, delimiter: string): CsvR
   return records;
 }
 
-/** CSV with a line for each record. A delimiter that an import does not detect is replaced by a comma. */
+/** Writes records as CSV. A delimiter that an import does not detect is replaced by a comma. */
 export function toCsv(records: readonly (readonly (string | null)[])[], delimiter = ','): string {
   const separator = DELIMITERS.includes(delimiter) ? delimiter : ',';
   return records.map((texts) => `${texts.map((text) => toCell(text ?? '')).join(separator)}\r\n`).join('');

@@ -14,12 +14,12 @@ import { t, translate } from './language.ts';
 class AccessError extends OperatorError {}
 
 const PROGRAM = 'wellness-admin';
-/** Rows in memory at once. */
+/** The number of rows in memory at once. */
 const BATCH = 5_000;
 /** Connect timeout, in ms. */
 const CONNECT_MS = 10_000;
 
-/** What to do about a connection error, by the code of Postgres or of the system. */
+/** Advice for connection errors, by the code of Postgres or of the system. */
 const ADVICE: Readonly<Record<string, string>> = {
   '28000': "check the user in DATABASE_URL, and the server's pg_hba.conf",
   '28P01': 'check the user and the password in DATABASE_URL',
@@ -29,8 +29,8 @@ const ADVICE: Readonly<Record<string, string>> = {
 };
 
 /** An administrator's connection to a store. */
-type OpenStore = Database & {
-  /** Whether a running gateway serves the store too; known of an embedded one only. */
+type OpenDatabase = Database & {
+  /** Whether a running gateway also serves the store; known only of an embedded store. */
   readonly isServed: boolean;
   close(): Promise<void>;
 };
@@ -45,37 +45,37 @@ export function describeStore(config: StoreConfig, env: Environment): string {
 }
 
 /**
- * Connects an administrator to the configured store. Unless a gateway serves it, an embedded one is started, and created or migrated
- * first. `note` prints a line for people, and `types` reads the values of the embedded one. Throws AccessError, and what the start of a
- * server throws.
+ * Connects an administrator to the configured store. An embedded store that no gateway serves is created or migrated, and started.
+ * `note` prints a line for people, and `types` parses the values of an embedded store. Throws AccessError, and the errors of starting
+ * a server.
  */
-export async function openStore(
+export async function openDatabase(
   config: StoreConfig,
   note: (text: string) => void,
   types?: pg.CustomTypesConfig,
-): Promise<OpenStore> {
+): Promise<OpenDatabase> {
   if (config.kind === 'supabase') {
     throw new AccessError(
       "A Supabase project's Data API cannot do this: set DATABASE_URL to the project's connection string instead of SUPABASE_URL",
     );
   }
-  if (config.kind === 'postgres') return toStore(await connect(config.url, PROGRAM));
+  if (config.kind === 'postgres') return toDatabase(await connect(config.url, PROGRAM));
   return openEmbedded(config, note, toContent(config, FILES), types);
 }
 
-/** As openStore, of an embedded store, which stays as it is without `content`. */
+/** Connects to an embedded store as openDatabase does. Without `content` the store is neither created nor migrated. */
 export async function openEmbedded(
   config: EmbeddedConfig,
   note: (text: string) => void,
   content?: Content,
   types?: pg.CustomTypesConfig,
-): Promise<OpenStore> {
+): Promise<OpenDatabase> {
   // Only its own process can reach a store in memory.
   if (!config.dataDir) throw new AccessError('DATA_DIR=:memory: keeps no store: set it to the folder of a store');
   const log = (text: string) => note(`${translate(text)}\n`);
   const { url, isServed, close } = await reachServer(config, content, { info: log, warn: log });
   try {
-    return toStore(await connectToServer(url, PROGRAM, types), isServed, close);
+    return toDatabase(await connectToServer(url, PROGRAM, types), isServed, close);
   } catch (error) {
     await close();
     throw new AccessError(
@@ -84,7 +84,7 @@ export async function openEmbedded(
   }
 }
 
-function toStore(client: pg.Client, isServed = false, close = async () => {}): OpenStore {
+function toDatabase(client: pg.Client, isServed = false, close = async () => {}): OpenDatabase {
   return {
     query: (sql, values) => client.query(sql, values).catch(failWith),
     isServed,
@@ -92,7 +92,7 @@ function toStore(client: pg.Client, isServed = false, close = async () => {}): O
   };
 }
 
-/** What the types of JSON lack. */
+/** Methods of JSON that TypeScript's types lack. */
 type Json = {
   parse(text: string, revive: (key: string, value: unknown, context: { source?: string }) => unknown): unknown;
   /** A value that JSON.stringify writes as this text. */
@@ -100,9 +100,9 @@ type Json = {
 };
 const { parse, rawJSON } = JSON as unknown as Json;
 
-/** The rows of a query as JSON. A number that JavaScript would write with other digits is one of JSON.rawJSON. */
+/** Returns the rows of a query. A number that JavaScript would write with other digits becomes a value of JSON.rawJSON. */
 export async function queryRows<T>(db: Database, sql: string, values: unknown[] = []): Promise<T[]> {
-  // Without the star, a column named r would be all of the row.
+  // Without the star, a column named r would stand for the whole row.
   const { rows } = await db.query(`select coalesce(json_agg(r.*), '[]')::text as json from (${sql}) r`, values);
   const [{ json }] = rows as [{ json: string }];
   return parse(json, (_key, value, { source = '' }) =>
@@ -127,7 +127,7 @@ export async function* queryTexts(db: Database, sql: string, batch: number | 'al
   await db.query('close texts');
 }
 
-/** Throws the error of a query. One that ends the connection becomes AccessError. */
+/** Throws the error of a query: one of SQL as it is, and any other as AccessError. */
 function failWith(error: Error): never {
   if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
   if ('code' in error && error.code === 'ERR_STRING_TOO_LONG') {

@@ -32,7 +32,7 @@ export function readErasures(db: Database): Promise<Erasure[]> {
   return queryRows(db, 'select tenant, student, erased_at from private.erasures order by erased_at, tenant, student');
 }
 
-/** Those of tenants, and of students whose erasure the store does not have: it may have been backed up after their return. */
+/** Finds all deleted tenants, and the students whose latest erasure is not recorded: they may have come back after an earlier one. */
 export function findNew(db: Database, erasures: readonly Erasure[]): Promise<Erasure[]> {
   const sql = `
     select e.tenant, e.student, e.erased_at

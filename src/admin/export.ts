@@ -12,16 +12,16 @@ import { t } from './language.ts';
 import { type OfTenant, readTables, toIdentifier } from './tables.ts';
 import { CommandError, listCounts, type Output, withPath } from './terminal.ts';
 
-/** A file to write: its name, its titles, and the query of its rows, as JSON arrays of texts. */
+/** A file to write. Its query returns rows as JSON arrays of texts. */
 type File = { readonly name: string; readonly titles: readonly string[]; readonly query: string };
 
 /** The file with the usage of keys. It is not imported, because keys are not exported. */
 export const USAGE = 'usage';
 
-/** Writes a file for each table, from one snapshot. Replaces no folder, and removes its own after a failure. */
+/** Writes a file for each table to a new or empty folder, from one snapshot. Removes the folder after a failure. */
 export async function exportData(db: Database, folder: string, { tenant }: OfTenant): Promise<Output> {
   const path = toPath(folder);
-  // An interrupted export leaves it under this name, so that its part of the data is not imported as all.
+  // The folder has this name until it is complete, so that nobody imports the part that an interrupted export leaves.
   const part = `${path}.part`;
   const isEmpty = statSync(path, { throwIfNoEntry: false })?.isDirectory() && readdirSync(path).length === 0;
   const existing = (isEmpty ? [part] : [path, part]).find(existsSync);
@@ -33,7 +33,7 @@ export async function exportData(db: Database, folder: string, { tenant }: OfTen
   try {
     await inTransaction(db, async () => {
       await db.query('set transaction isolation level repeatable read read only');
-      // Times do not depend on the server's time zone, nor lists of dates on its order of day and month.
+      // Otherwise times would depend on the server's time zone, and lists of dates on its order of day and month.
       await db.query(`set local timezone = 'UTC'; set local datestyle = 'ISO'`);
       for (const file of await findFiles(db, tenant)) {
         const output = await open(join(part, `${file.name}.csv`), 'wx', 0o600);

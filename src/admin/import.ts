@@ -27,7 +27,7 @@ export type ImportOptions = Omit<WriterOptions, 'clears'> & {
   readonly problems?: string;
 };
 
-/** A file for a table. */
+/** A file to import into a table. */
 type Source = { readonly table: string; readonly name: string; read(): Promise<Uint8Array> };
 
 /** The first lines of a file as they are imported. */
@@ -37,16 +37,16 @@ type Preview = {
   readonly columns: readonly { title: string; column: string | null; values: readonly string[] }[];
 };
 
-/** What has become of the lines of a file, in numbers. */
+/** The numbers of lines that an import has created, updated, left as they were, and skipped. */
 type Imported = { readonly table: string; readonly preview: Preview } & Readonly<
   Record<'created' | 'updated' | 'unchanged' | 'skipped', number>
 >;
 
 /** Postgres's limit of columns per table. */
 const MAX_COLUMNS = 1_600;
-/** Listed mistakes of a header. */
+/** The maximum number of listed mistakes in a header. */
 const MAX_MISTAKES = 20;
-/** Lines of a preview, and characters of a value. */
+/** The number of lines in a preview, and the maximum length of a value. */
 const PREVIEWED = 3;
 const MAX_PREVIEW = 24;
 /** The RESOURCE that imports every file of a folder. */
@@ -60,7 +60,7 @@ const KINDS = [
   ['skipped', 'wouldSkip', (list: string) => t`Skipped: ${list}.`],
 ] as const;
 
-/** Marks a line with the wrong number of values in the file of problems, where a spreadsheet would pad it unnoticed. */
+/** Marks a line with the wrong number of values in the file of problems: a spreadsheet would pad the line unnoticed. */
 const MISFIT = 'Correct this line, then delete this text';
 const CORRECT =
   'Correct them and import the file again: all lines are imported, or none. --problems FILE writes the lines of one file, with what is wrong with each.';
@@ -103,7 +103,7 @@ async function importData(db: Database, resource: string, path: string, options:
   const { dryRun, map, problems } = options;
   const ofOne = map ? '--map' : problems && '--problems';
   if (resource === ALL && ofOne) throw new InvalidArgumentError(t`Expected ${ofOne} with one file.`);
-  // Later, a refusal would hide the bad lines.
+  // Checked first: a refusal after the import would hide the bad lines.
   if (problems) toNewPath(problems);
   const sources = resource === ALL ? findFiles(path) : [findFile(resource, path)];
   const tables = await readTables(db);
@@ -137,7 +137,7 @@ function findFiles(folder: string): Source[] {
   return sources;
 }
 
-/** Creates a row from each record, or changes one. Throws CommandError with all bad lines in order. */
+/** Creates or changes a row for each record. Throws CommandError with all bad lines in order. */
 export async function importSource(
   db: Database,
   table: Table,
@@ -231,12 +231,12 @@ function readLine(
   return { line, texts: cells, fields: {}, bad: [{ line, field: null, value: null, message }] };
 }
 
-/** Why a line does not fit the header; undefined if it does. */
+/** Returns why a line does not fit the header; undefined if it fits. */
 function findMisfit(cells: readonly string[], headers: readonly Header[], ignoreUnknown = false): string | undefined {
   if (cells.length !== headers.length) {
     return t`does not fit the header (values: ${cells.length}, columns: ${headers.length})`;
   }
-  // Only where it is written: a value of the table may be this text.
+  // The mark is only in ignored columns: a value of the table may be the same text.
   const isMarked = (cell: string, index: number) =>
     !headers[index]?.column && inAll(MISFIT).some((text) => cell.startsWith(text));
   if (cells.some(isMarked)) return translate(MISFIT);
@@ -244,7 +244,7 @@ function findMisfit(cells: readonly string[], headers: readonly Header[], ignore
   return untitled >= 0 && !ignoreUnknown ? t`has a value in column ${untitled + 1}, which has no name` : undefined;
 }
 
-/** Of lines that were read, and not written: then a reference is an id. */
+/** Creates the preview. Call it before the lines are written, which replaces references by ids. */
 function toPreview(file: string, headers: readonly Header[], lines: readonly Line[]): Preview {
   const columns = headers.map(({ title, column }, index) => {
     const values = lines.map(({ texts, fields }) => (column && fields[column.name]) ?? texts[index]?.trim() ?? '');
@@ -267,7 +267,7 @@ function describePreview({ file, lines, columns }: Preview): string {
 function toError(table: string, preview: Preview, lines: readonly Line[], options: ImportOptions): CommandError {
   const { dryRun, problems } = options;
   const wrong = lines.filter(({ bad }) => bad.length > 0);
-  /** Those that are bad only because their records exist. */
+  /** The lines that are bad only because their records exist. */
   const existing = wrong.filter(({ exists, bad }) => exists && bad.length === 1);
   const error = t`Nothing was imported from ${preview.file}; bad lines: ${wrong.length} of ${lines.length}`;
   const correct = problems
@@ -284,7 +284,7 @@ function toError(table: string, preview: Preview, lines: readonly Line[], option
   return new CommandError(error, hints.join('\n'), report, dryRun ? `${describePreview(preview)}\n` : undefined);
 }
 
-/** The command that imports the file of problems after its correction. It is UTF-8, with a delimiter that is detected. */
+/** Returns the command that imports the corrected file of problems, which is UTF-8 with a delimiter that is detected. */
 function toCommand(table: string, file: string, options: ImportOptions): string {
   const { tenant, map = new Map(), ignoreUnknown, skipExisting, update, allowDuplicates } = options;
   const quote = (text: string) => (/^[\w./:-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);

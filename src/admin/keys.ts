@@ -19,7 +19,7 @@ type Key = {
   /** Null for a key that issue_key did not create. */
   readonly prefix: string | null;
   readonly name: string;
-  /** Null for all functions. */
+  /** Null if the key may call all functions. */
   readonly permissions: readonly string[] | null;
   readonly state: 'active' | 'expired' | 'revoked';
   readonly created_at: string | null;
@@ -35,7 +35,7 @@ type Permissions = { readonly permission?: readonly string[] | null };
 type KeyRequest = OfTenant &
   Permissions & { readonly name: string; readonly expires: string; readonly environment: string };
 
-/** How long the old key still works, in ms, and the end of the new one; by default that of the old one. */
+/** `overlap` is how long the old key still works, in ms; `expires` is the expiry of the new key, by default that of the old one. */
 type Rotation = { readonly overlap: number; readonly expires?: string };
 
 /** wms_, the environment, 32 random characters and 6 of their checksum. */
@@ -54,7 +54,7 @@ export function addKeyCommands(tenant: Command, key: Command, run: Run<Database>
   const all = '--tenant ID --name Site';
   const some = '--tenant ID --name Report --permission listar_alunos listar_treinos --expires 90d';
   addOfTenant(key, 'issue', 'issue a key and show it once', all, some)
-    // The verb of `tenant create`.
+    // People expect the verb of `tenant create`.
     .alias('create')
     .requiredOption('--name <NAME>', 'what the key is for', readName)
     .option('--permission <FUNCTION...>', 'a function that it may call; all by default', readPermission)
@@ -74,7 +74,7 @@ export function addKeyCommands(tenant: Command, key: Command, run: Run<Database>
     .action(run(revokeKey));
   const permission = new Option('--permission <FUNCTION...>', 'a function that it may call, and no others');
   add(key, 'permit <KEY>', 'set the functions that a key may call', 'wms_live_4fG7kQz1 --permission listar_alunos')
-    // An argument behind the functions would be one of them.
+    // After --permission, KEY would be read as another function.
     .usage('<KEY> [options]')
     .addOption(permission.argParser(readPermission).conflicts('all'))
     .option('--all', 'it may call all functions')

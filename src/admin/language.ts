@@ -9,7 +9,7 @@ import { type Message, toEnglish } from '../errors.ts';
 
 export type Language = 'en' | 'pt-BR';
 
-/** The language of the running command. As an argument, every function with a message would have to pass it on. */
+/** The language of the running command. As an argument, it would have to pass through every function with a message. */
 const current = new AsyncLocalStorage<Language>();
 
 /**
@@ -56,7 +56,7 @@ export function language(): Language {
   return current.getStore() ?? 'en';
 }
 
-/** The Portuguese by English text: of the administration's own texts, and of those of other components. */
+/** The Portuguese texts by their English ones: the administration's own, and those of other components. */
 type Portuguese = Readonly<Record<'own' | 'others', ReadonlyMap<string, string>>>;
 
 let portuguese: Portuguese | undefined;

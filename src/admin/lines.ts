@@ -18,18 +18,18 @@ export type Line = {
   readonly bad: BadLine[];
   /** The record to change. */
   id?: string;
-  /** Its record exists, and it must not change that. */
+  /** Whether its record exists and must not be changed. */
   exists?: boolean;
-  /** Why it is not written. */
+  /** Why the line is not written. */
   leftOut?: 'skipped' | 'unchanged';
-  /** Its e-mail or name belongs to another record. */
+  /** Whether its e-mail or name belongs to another record. */
   isTaken?: boolean;
 };
 
 export type WriterOptions = OfTenant & {
-  /** For times without one. */
+  /** The zone of times that name none. */
   readonly timeZone: string;
-  /** An empty text clears the column. */
+  /** Whether an empty text clears its column. */
   readonly clears?: boolean;
   /** How to treat a line whose record exists; by default it is bad. */
   readonly skipExisting?: boolean;
@@ -44,13 +44,13 @@ export type Writer = {
   write(lines: readonly Line[], onWritten?: (lines: number) => void): Promise<void>;
 };
 
-/** A line and its identity: the column `label` (id, e-mail or name), or else all columns. */
+/** One way to identify the record of a line: by the column `label` (id, e-mail or name), or else by all columns. */
 type Candidate = {
   readonly line: Line;
   readonly label: string | undefined;
   readonly key: string;
-  /** Another column, or the command, says which record the line is of. */
-  readonly isSecond: boolean;
+  /** Whether the id or the command already identifies the record: this candidate then only finds conflicts. */
+  readonly isSecondary: boolean;
 };
 
 /** Lines per SQL call. */
@@ -80,7 +80,7 @@ export function createWriter(
       if (!column) continue;
       const { name, type, required, takes_null: takesNull } = column;
       const value = toValue(texts[index] ?? '', column, exact);
-      // An exported file that is imported with --update has been in a spreadsheet.
+      // A file for --update was edited in a spreadsheet, so its exported values are checked too.
       const problem = value === '' ? undefined : checkValue(value, column, exact && !update);
       if (problem !== undefined) addProblem(line, name, problem);
       else if (value !== '') line.fields[name] = inZone(value, column, timeZone);
@@ -94,7 +94,7 @@ export function createWriter(
 
   /** Replaces references (ids, e-mails or names of other records) by ids. */
   async function resolve(lines: readonly Line[]): Promise<void> {
-    // A line may refer to the record of another one.
+    // A line may refer to a record that another line creates.
     const ownIds = new Set(lines.map(({ fields }) => fields.id?.toLowerCase()));
     for (const { column } of headers) {
       if (!column?.refers_to) continue;
@@ -120,8 +120,8 @@ export function createWriter(
     return [...new Set([own[0], own.find((name) => name !== 'id')])].flatMap((label, index) => {
       if (!label && (line.bad.length > 0 || line.id !== undefined)) return [];
       const texts = (label ? [label] : others).map((name) => line.fields[name]?.toLowerCase());
-      const isSecond = index > 0 || line.id !== undefined;
-      return { line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), isSecond };
+      const isSecondary = index > 0 || line.id !== undefined;
+      return { line, label, key: hash('sha1', JSON.stringify([label, ...texts]), 'base64'), isSecondary };
     });
   }
 
@@ -131,11 +131,11 @@ export function createWriter(
     const sample = `select from ${toIdentifier(table)} where tenant_id = $1 limit 1`;
     if (candidates.length === 0 || (await queryRows(db, sample, [tenant])).length === 0) return found;
     requireId({ name: table, columns }, 'With --allow-duplicates no record is looked for.');
-    // One of each key.
+    // One candidate for each key.
     const different = new Map(candidates.map((candidate) => [candidate.key, candidate])).values();
     for (const [label, own] of Map.groupBy(different, (candidate) => candidate.label)) {
       const keys = new Map(own.map(({ line, key }) => [line.line, key]));
-      // Each call reads the whole table, so ids, e-mails and names, which are short, go together.
+      // Each call reads the whole table. Ids, e-mails and names are short, so one call takes them all.
       for (const batch of label ? [own] : inBatches(own)) {
         const texts = batch.map(({ line: { line, fields } }) => ({
           line,
@@ -151,9 +151,9 @@ export function createWriter(
     return found;
   }
 
-  /** `seen` has the first line of each record, however they name it. */
+  /** Decides what happens to the line of a candidate. `seen` has the first line of each record, however the lines identify it. */
   function decide(candidate: Candidate, [id, another]: readonly string[], seen: Map<string, Line>): void {
-    const { line, label, key, isSecond } = candidate;
+    const { line, label, key, isSecondary } = candidate;
     const add = (message: string) => addProblem(line, label ?? null, message);
     const first = seen.get(id ?? key) ?? line;
     seen.set(id ?? key, first);
@@ -164,7 +164,7 @@ export function createWriter(
       add(label ? t`is that of one of the tenant's ${table}` : t`is the same as one of the tenant's ${table}`);
     } else if (another !== undefined) {
       add(t`is the ${label} of several ${table}: give the id`);
-    } else if (first !== line && !(isSecond && first.fields.id)) {
+    } else if (first !== line && !(isSecondary && first.fields.id)) {
       add(label ? t`is also that of line ${first.line}` : t`is the same as line ${first.line}`);
     } else if (id !== undefined) {
       line.id = id;
@@ -173,13 +173,13 @@ export function createWriter(
     }
   }
 
-  /** Refuses changes after which two records have an e-mail or name that they did not share before. `owners` has the ids of those. */
+  /** Refuses changes by which two records would begin to share an e-mail or name. `owners` has the ids of those that have it now. */
   function refuseTaken(lines: readonly Line[], owners: ReadonlyMap<Line, readonly string[]>): void {
     if (!knownBy || lines.every(({ id }) => id === undefined)) return;
     const ownersOf = (line: Line) => owners.get(line) ?? [];
     const giving = lines.filter((line) => line.bad.length === 0 && owners.has(line));
     const changing = giving.filter((line) => line.id === undefined || !ownersOf(line).includes(line.id));
-    /** The records that give theirs up. */
+    /** The ids of the records that give up their e-mail or name. */
     const leaving = new Set(changing.map(({ id }) => id));
     /** By e-mail or name: the first line that gives it to a record. */
     const given = new Map<string, number>();
@@ -197,7 +197,7 @@ export function createWriter(
   /** Adds a problem for each missing required column of a line that creates a record. */
   function requireAll(line: Line): void {
     const missing = columns.filter(({ name, required }) => required && line.fields[name] === undefined);
-    // The file lacks a required column: it can only correct records.
+    // A file without a required column can only correct records.
     const createsNone = missing.some(({ name }) => !names.includes(name));
     if (createsNone && knownBy && line.fields[knownBy]) {
       addProblem(line, knownBy, t`none of the tenant's ${table} has this ${knownBy}`);
@@ -210,7 +210,7 @@ export function createWriter(
       return [tenant, toIdentifier(table), JSON.stringify(sent.map(({ line, fields, id }) => ({ line, fields, id })))];
     };
     for (const [isChange, all] of Map.groupBy(lines, ({ id }) => id !== undefined)) {
-      // Written, they would be changes for which clients read the records again.
+      // Writing an unchanged record would make clients read it again.
       const find = 'select * from private.find_unchanged($1, $2::text::regclass, $3)';
       const same = isChange ? await queryRows<{ line: number }>(db, find, toValues(all)) : [];
       for (const { line } of same) (byLine.get(line) as Line).leftOut = 'unchanged';
@@ -224,17 +224,17 @@ export function createWriter(
   return {
     read,
     write: async (lines, onWritten) => {
-      // Waits for other imports into the table: one that does not see their records would create them once more.
+      // Waits for other imports into the table: an import that does not see their records would create them again.
       const lock = `select pg_advisory_xact_lock(hashtextextended('private.import ' || $1::text || ' ' || $2::text, 0))`;
       await db.query(lock, [tenant, table]);
-      // For what is inside an array or a range.
+      // For dates and times inside an array or a range.
       await db.query(`select set_config('timezone', $1, true), set_config('datestyle', 'ISO, DMY', true)`, [timeZone]);
       await resolve(lines);
       const candidates = lines.flatMap(toCandidates);
       const found = await find(candidates);
       const idsOf = ({ key }: Candidate) => found.get(key) ?? [];
       const seen = new Map<string, Line>();
-      for (const candidate of candidates) decide(candidate, candidate.isSecond ? [] : idsOf(candidate), seen);
+      for (const candidate of candidates) decide(candidate, candidate.isSecondary ? [] : idsOf(candidate), seen);
       const named = candidates.filter(({ label }) => label !== undefined && label === knownBy);
       refuseTaken(lines, new Map(named.map((candidate) => [candidate.line, idsOf(candidate)])));
       if (update) lines.filter(({ id, bad }) => id === undefined && bad.length === 0).forEach(requireAll);

@@ -6,7 +6,7 @@ import type { Database } from '../store/migrations.ts';
 import { readLanguage } from './arguments.ts';
 import { add, CALL, type Run, YES } from './command.ts';
 import { copyStore } from './copy.ts';
-import { describeStore, openStore } from './database.ts';
+import { describeStore, openDatabase } from './database.ts';
 import { listErasures } from './erasures.ts';
 import { addDataCommands } from './import.ts';
 import { addKeyCommands } from './keys.ts';
@@ -47,7 +47,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
   const run: Run<Database> = (work) =>
     runOnStore(async (store, ...args) => {
       const { tenant } = (args as unknown[]).at(-1) as { readonly tenant?: string };
-      const db = await openStore(store, note);
+      const db = await openDatabase(store, note);
       try {
         if (tenant) await db.query('select private.require_tenant($1)', [tenant]);
         return await work(db, ...args);
@@ -83,7 +83,7 @@ function createProgram({ env, print, printError, note }: Surroundings): Command 
 }
 
 function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabase: Run<Database>): void {
-  // Loaded on demand: it imports the tar library, which slows down every start.
+  // Loaded on demand, because the tar library would slow down the start of every command.
   const load = () => import('./backup.ts');
   const file = '/backup/wellness-2026-12-01.tar.gz';
   add(program, 'backup', 'back up the embedded store, also while the gateway runs', file)
@@ -103,7 +103,7 @@ function addBackupCommands(program: Command, run: Run<StoreConfig>, runOnDatabas
     .action(run(copyStore));
 }
 
-/** An option's help, with its default, and whether it is required, which Commander omits. */
+/** Describes an option with its default, and says whether it is required, which Commander does not. */
 function describeOption({ description, defaultValue, defaultValueDescription, mandatory }: Option): string {
   const shown = defaultValueDescription ?? JSON.stringify(defaultValue);
   const preset = shown === undefined ? '' : t` (default: ${shown})`;

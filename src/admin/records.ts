@@ -33,7 +33,7 @@ type UpdateOptions = OfTenant & {
   readonly allowDuplicates?: boolean;
 };
 
-/** A change of a record; the key and the request are null for an administrator. */
+/** A change of a record; the key and the request are null if an administrator made it. */
 type Change = {
   readonly at: string;
   readonly kind: string;
@@ -49,7 +49,7 @@ const HISTORY = `
    where c.tenant_id = $1 and c.resource = $2 and $3 = any (c.records)
    order by c.id`;
 
-/** Characters that an update shows of a value. */
+/** The maximum length of a value that an update shows. */
 const MAX_SHOWN = 60;
 
 const KEEP =
@@ -195,7 +195,7 @@ async function openRecord(db: Database, tenant: string, resource: string, name: 
 
 /** Finds a record by its id, e-mail or name. */
 async function findRecord(db: Database, table: Table, tenant: string, name: string): Promise<Row> {
-  // An API client may have written other blanks.
+  // An API client may have stored other blanks.
   const texts = [name.trim(), withPlainBlanks(name).trim()];
   const found = await findIds(db, tenant, [table.name, table.knownBy], texts);
   const order = ['criado_em', 'id'].filter((name) => hasColumn(table, name));
@@ -229,7 +229,7 @@ function readSettings({ name: resource, columns }: Table, titles: readonly strin
   throw new InvalidArgumentError(t`${resource}: ${mistakes.join('; ')}: expected one of ${names}.`);
 }
 
-/** Reads rows of the tenant $1, at most $3; null is no limit. */
+/** Reads at most $3 rows of the tenant $1; null means no limit. */
 function readRows(
   db: Database,
   { name, columns }: { readonly name: string; readonly columns: readonly Pick<Column, 'name'>[] },

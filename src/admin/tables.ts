@@ -26,7 +26,7 @@ export type Table = {
   /** Without the schema, and without the quotes of SQL. */
   readonly name: string;
   readonly columns: readonly Column[];
-  /** Its own such column; undefined if no table refers to it. */
+  /** The column of this table that may stand for the id; undefined if no table refers to this one. */
   readonly knownBy?: string | undefined;
 };
 
@@ -57,7 +57,7 @@ export async function readTables(db: Database): Promise<Table[]> {
   });
 }
 
-/** Finds a table by its name, ignoring case where no other table has it exactly. Throws CommandError. */
+/** Finds a table by its name, ignoring case if no table has the exact name. Throws CommandError. */
 export function findTable(tables: readonly Table[], name: string): Table {
   const isNamed = (table: Table) => table.name.toLowerCase() === name.toLowerCase();
   const found = tables.find((table) => table.name === name) ?? tables.find(isNamed);
@@ -66,13 +66,13 @@ export function findTable(tables: readonly Table[], name: string): Table {
   throw new CommandError(t`There is no resource ${name}`, t`The resources are ${names}.`);
 }
 
-/** Throws CommandError for a table whose records cannot be found: the SQL of records compares ids of this type. */
+/** Throws CommandError for a table without an `id` of type uuid, by which the SQL finds records. */
 export function requireId({ name, columns }: Pick<Table, 'name' | 'columns'>, hint?: string): void {
   if (columns.some((column) => column.name === 'id' && column.type === 'uuid')) return;
   throw new CommandError(t`${name} has no column id of type uuid, by which a record is found`, hint);
 }
 
-/** Finds the ids of the records with a text as their id, or as their e-mail or name. */
+/** Finds for each text the ids of the records that have it as their id, e-mail or name. */
 export async function findIds(
   db: Database,
   tenant: string,
@@ -87,7 +87,7 @@ export async function findIds(
   return found;
 }
 
-/** What names a record: `id or email`. */
+/** Lists the columns that may name a record: `id or email`. */
 export function idAnd(knownBy: string | null | undefined): string {
   return knownBy ? t`id or ${knownBy}` : 'id';
 }
@@ -97,7 +97,7 @@ export function toIdentifier(table: string): string {
   return `private.${pg.escapeIdentifier(table)}`;
 }
 
-/** The name of a table from that in SQL, such as `private."Contratos"`. */
+/** Reads the name of a table from its SQL identifier, such as `private."Contratos"`. */
 export function withoutSchema(table: string): string {
   return table.replace(/^private\."?(.*?)"?$/, '$1').replaceAll('""', '"');
 }

@@ -19,7 +19,7 @@ export type BadLine = {
   readonly message: string;
 };
 
-/** What is printed on standard error after a failure, as text or JSON. */
+/** The report of a failure on standard error, as text or JSON. */
 type Report = {
   readonly error: string;
   readonly hint?: string | undefined;
@@ -46,13 +46,13 @@ export type Confirmed = { readonly yes?: boolean | undefined };
 
 const FAILED = 1;
 const WRONG_USAGE = 2;
-/** Limits of what people see: bad lines, and characters of a value. */
+/** The maximum number of bad lines that people see, and the maximum length of a value in them. */
 const MAX_LINES = 100;
 const MAX_VALUE = 60;
 const PROGRESS_MS = 500;
-/** Characters that nobody sees, or that reverse text. The joiners U+200C and U+200D have a meaning, as in emoji. */
+/** Invisible characters, and characters that reverse text. The joiners U+200C and U+200D have a meaning, as in emoji. */
 export const INVISIBLE = /[\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
-/** Those, and characters that control a terminal. Data from anyone may contain them. */
+/** Those, and characters that control a terminal: anyone's data may contain them. */
 const CONTROLS = new RegExp(`(?!\\n|\\t|\\r\\n)\\p{Cc}|${INVISIBLE.source}`, 'gu');
 
 const MIGRATE =
@@ -77,7 +77,7 @@ export function showControls(text: string): string {
   return text.replace(CONTROLS, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
 }
 
-/** A table with columns two spaces apart; a cell may have several lines. */
+/** Aligns rows in columns. A cell may have several lines. */
 export function toTable(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const shown = rows.map((row) => row.map(showControls));
   const cells = (head.length > 0 ? [head, ...shown] : shown).map((row) => row.map((cell) => cell.split('\n')));
@@ -114,14 +114,14 @@ export function createProgress(describe: (amount: number) => string) {
   };
 }
 
-/** Asks to type the name, unless `yes` is given. Throws without a confirmation. */
+/** Asks the user to type the name, unless `yes` is given. Throws without a confirmation. */
 export async function confirm(warning: string, name: string, { yes }: Confirmed): Promise<void> {
   if (yes) return;
   if (!process.stdin.isTTY) throw new InvalidArgumentError('Expected --yes, because there is no terminal to ask on.');
   const terminal = createInterface({ input: process.stdin, output: process.stderr });
   const question = showControls(t`${warning} This cannot be undone.\nType its name to go on: `);
   const typed = await terminal.question(question).finally(() => terminal.close());
-  // A line break of a name cannot be typed, and what nobody sees need not be.
+  // A line break in a name cannot be typed, and invisible characters need not be.
   const toTyped = (text: string) => showControls(text.replace(/\s+/g, ' ').trim()).normalize();
   const given = toTyped(typed.replace(INVISIBLE, ''));
   if (![name, name.replace(INVISIBLE, '')].map(toTyped).includes(given)) {
@@ -129,7 +129,7 @@ export async function confirm(warning: string, name: string, { yes }: Confirmed)
   }
 }
 
-/** Adds the path to an error of a file, such as that of a full disk, where Node leaves it out. */
+/** Adds the path to a file error in which Node leaves it out, such as that of a full disk. */
 export function withPath(error: unknown, path: string): unknown {
   if (error instanceof Error && /^E[A-Z]+: .*, \w+$/.test(error.message)) error.message += ` '${path}'`;
   return error;
@@ -148,7 +148,7 @@ export function reportError(error: unknown, isJson: boolean, print: (text: strin
   return isUsage ? WRONG_USAGE : FAILED;
 }
 
-/** Undefined for a bug. */
+/** Returns undefined for an unexpected error, which is a bug. */
 function toReport(error: unknown): Report | undefined {
   if (error instanceof CommandError) return error.report;
   if (error instanceof CommanderError) {
@@ -156,7 +156,7 @@ function toReport(error: unknown): Report | undefined {
     return { error: error.message.replace(/^error: /, ''), hint };
   }
   if (error instanceof pg.DatabaseError) return toPostgresReport(error);
-  // Of a command that needs the folder for itself; others connect to the running server.
+  // Only a command that needs the folder for itself throws this; others connect to the running server.
   if (error instanceof FolderInUse) return { error: error.message, hint: 'Stop the process, or wait until it ends.' };
   if (error instanceof OperatorError || (error instanceof Error && 'syscall' in error)) return { error: error.message };
   return undefined;

@@ -11,13 +11,12 @@ import { findKey, labelOf } from './keys.ts';
 import { language, t, translate } from './language.ts';
 import { type Output, toTable } from './terminal.ts';
 
-/** The calls of a day, with the columns of list_usage that they were added up by. */
+/** The number of calls of a day, grouped by columns of list_usage. */
 type UsageRow = Readonly<Record<'day' | 'class' | 'key_id' | 'name' | 'tenant_id' | 'tenant' | 'operation', string>> & {
   readonly prefix: string | null;
   readonly calls: number;
 };
 
-/** The options of a usage command. */
 type UsageRequest = {
   readonly tenant?: string | undefined;
   readonly days: number;
@@ -118,7 +117,7 @@ async function setLimits(
   await db.query(`select ${setter}($1, $2::jsonb)`, [id, isDefault ? null : limits]);
 }
 
-/** Adds up the calls of a tenant, a key or all by columns of list_usage. */
+/** Shows the calls of a tenant, of a key or of all, added up by columns of list_usage. */
 async function showUsage(
   db: Database,
   [tenant, key]: readonly [tenant?: string | undefined, key?: string | undefined],
