@@ -15,7 +15,7 @@ import { respond, sendText } from './respond.ts';
 /** The gateway's own endpoints by their paths. */
 export type Endpoints = Readonly<Record<string, RequestHandler>>;
 
-/** The parts of the application; what is undefined is not served. */
+/** The parts of the application. An undefined part is not served. */
 export type AppParts = Partial<Pick<Config, 'corsOrigins'>> & {
   readonly contexts: RequestHandler;
   /** Health and metrics: no limit applies to them. */
@@ -41,7 +41,7 @@ export function createApp(parts: AppParts): Express {
     const outcome = await handler(context, reader);
     // Always answer a write: it has taken effect.
     if ('failure' in outcome || !outcome.isRead) return outcome;
-    // A tool's result has it as text and as structured content.
+    // A tool's result contains the answer as text and as structured content.
     const bytes = Buffer.byteLength(outcome.json) * (reader ? 2 : 1);
     return context.admitAnswer(bytes) ?? outcome;
   };
@@ -99,7 +99,7 @@ function answerErrors(onFault: AppParts['onFault']): ErrorRequestHandler {
 /** A host with or without a port (RFC 3986, 3.2.2). */
 const HOST = /^([\w.~%!$&'()*+,;=-]+|\[[\da-f:.]+\])(:\d*)?$/i;
 
-/** Refuses what HTTP forbids and Node's parser accepts (RFC 9112, 3.2 and 6.1, and RFC 9110, 10.1.1). */
+/** Refuses requests that HTTP forbids and Node's parser accepts (RFC 9112, 3.2 and 6.1, and RFC 9110, 10.1.1). */
 function createRefusal(allowOrigins: RequestHandler): RequestHandler {
   return (req, res, next) => {
     const isOld = req.httpVersion === '1.0';
@@ -107,7 +107,7 @@ function createRefusal(allowOrigins: RequestHandler): RequestHandler {
     const refuse = (kind: 'badRequest' | 'expectationFailed') =>
       allowOrigins(req, res, () => respond(res, { failure: { kind } }));
     const coding = req.headers['transfer-encoding'];
-    // A proxy may frame such a body in another way.
+    // A proxy may find another end of such a body, which allows request smuggling.
     const isUnclear = coding !== undefined && (isOld || !/^chunked$/i.test(coding));
     if (isUnclear) res.setHeader('Connection', 'close');
     if (isUnclear || !HOST.test(host)) refuse('badRequest');
@@ -128,7 +128,7 @@ function createCors(origins: readonly string[]): RequestHandler {
   return cors({ origin, exposedHeaders, maxAge: PREFLIGHT_SECONDS, preflightContinue: true });
 }
 
-/** Answers preflight requests, which have both headers (Fetch, 3.3.2). Any other OPTIONS is a request as the others are. */
+/** Answers preflight requests, which have both headers (Fetch, 3.3.2). Any other OPTIONS is an ordinary request. */
 const answerPreflight: RequestHandler = ({ method, headers }, res, next) => {
   const isPreflight =
     method === 'OPTIONS' && headers.origin !== undefined && headers['access-control-request-method'] !== undefined;

@@ -17,7 +17,7 @@ import {
 } from 'node:zlib';
 import Negotiator from 'negotiator';
 
-/** In order of preference, for clients without one. */
+/** Our order of preference, for clients that state none. */
 const ENCODINGS = ['br', 'gzip', 'deflate'] as const;
 /** A content coding, by its registered name. */
 export type Encoding = (typeof ENCODINGS)[number];
@@ -53,7 +53,7 @@ const asyncEncoders = { br: promisify(brotliCompress), gzip: promisify(gzip), de
 /** Holds the text during synchronous encoding: a new buffer for each text would also live until a full collection. */
 const input = Buffer.alloc(MAX_SYNC_BYTES);
 
-/** Chooses the encoding that the client prefers for so many bytes; undefined if that is none, or they are too few. */
+/** Chooses the encoding that the client prefers for an answer of so many bytes; undefined for none, as for a short answer. */
 export function chooseEncoding({ headers }: IncomingMessage, bytes = MIN_BYTES): Encoding | undefined {
   const { 'accept-encoding': accepted } = headers;
   // A short answer, such as a refusal, needs no negotiation.

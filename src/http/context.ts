@@ -8,10 +8,10 @@ import proxyAddr from 'proxy-addr';
 import { ClientGone } from '../api/call.ts';
 import type { RequestContext } from '../api/request.ts';
 import type { Config } from '../config.ts';
-import { type Failure, type Fault, RequestFailed, storeFault } from '../errors.ts';
+import { type Failure, type Fault, RequestFailed, storeFault, toHttpError } from '../errors.ts';
 import type { Log } from '../telemetry/log.ts';
 import { type EndedRequest, PROBES, type RequestRecord, readPath, type Span } from '../telemetry/record.ts';
-import type { Unread } from './respond.ts';
+import type { MemoryBudget } from './memory.ts';
 
 /** Receives each request whose answer was sent. */
 export type Sink = (request: EndedRequest) => void;
@@ -19,16 +19,15 @@ export type Sink = (request: EndedRequest) => void;
 type ContextOptions = Pick<Config, 'bodyLimit' | 'proxyHops'> & {
   /** They receive every request, soon after its end. */
   readonly sinks: readonly Sink[];
-  /** Starts the span of a request. */
   readonly startSpan?: ((record: RequestRecord) => Span) | undefined;
-  /** The answers that clients have not read yet; undefined where they are not counted. */
-  readonly unread?: Unread | undefined;
-  /** The bodies that have not arrived as a whole. */
-  readonly incoming?: Unread | undefined;
+  /** Bounds the memory of answers that clients have not read yet; undefined for no bound. */
+  readonly unread?: MemoryBudget | undefined;
+  /** Bounds the memory of bodies that have not arrived completely. */
+  readonly incoming?: MemoryBudget | undefined;
 };
 
 /** The status in logs and metrics if the client disconnected before the answer was sent. */
-const CLIENT_GONE = 499;
+const CLIENT_GONE = toHttpError({ kind: 'clientGone' }).status;
 const SANE_ID = /^[\w.:/+=@~-]{1,128}$/;
 /** Matches an API key, or a part of one that is longer than the prefix in logs and lists. */
 const KEY_SHAPE = /wms_[a-z]{1,10}_[0-9A-Za-z]{9}/;
@@ -61,7 +60,7 @@ class HttpContext implements RequestContext, EndedRequest {
   readonly traceparent: string | undefined;
   readonly startedAt = performance.now();
   operation: RequestContext['operation'];
-  /** The path of the gateway's own endpoint. One that a client made up must not become a metric's label. */
+  /** The path of the gateway's own endpoint. A path that a client made up must not become a metric's label. */
   ownPath: string | undefined;
   key: string | undefined;
   admission: RequestContext['admission'];
@@ -123,7 +122,7 @@ class HttpContext implements RequestContext, EndedRequest {
       if (counted > 0) incoming?.give(this.network, counted);
       counted = 0;
     };
-    // The request of a client that is gone may not end.
+    // After the client has disconnected, the body may never end.
     this.#res.once('close', release);
     return readBody(this.#res, bodyLimit, admit).finally(release);
   }
@@ -183,13 +182,13 @@ export function toNetwork(address: string): string {
 const CONTEXT = Symbol('context');
 type WithContext = ServerResponse & { [CONTEXT]?: HttpContext };
 
-/** The context of a request, by its response. A request that did not reach the application has no body. */
+/** Finds the context of a response's request. Creates one, without a body, if the request did not reach the application. */
 export function contextOf(res: WithContext): HttpContext {
   res[CONTEXT] ??= new HttpContext(res);
   return res[CONTEXT];
 }
 
-/** Creates the first middleware: it creates the context of each request, and passes it to the sinks at its end. */
+/** Creates the first middleware: it creates the context of each request, and passes it to the sinks when the request ends. */
 export function createContexts(options: ContextOptions): RequestHandler {
   const { sinks, startSpan } = options;
   let closed: HttpContext[] = [];
@@ -210,7 +209,7 @@ export function createContexts(options: ContextOptions): RequestHandler {
     if (startSpan && !PROBES.includes(readPath(context))) context.span = startSpan(context);
     const { socket } = req;
     const begin = socket.bytesWritten;
-    // Before the server's listener, which serves the next request of the socket.
+    // Runs before the server's listener, which serves the next request of the socket.
     res.prependListener('close', () => {
       context.close(socket.bytesWritten - begin);
       passOn(context);
@@ -219,7 +218,7 @@ export function createContexts(options: ContextOptions): RequestHandler {
   };
 }
 
-/** Records a fault on its request's log line; on a separate line if the first is written already or has a fault. */
+/** Records a fault on its request's log line; on a separate line if that one is already written or has a fault. */
 export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, context: RequestContext) => void {
   return (fault, context) => {
     if (context.hasEnded || context.fault) log.fault('A fault beside an answer', fault, context);
@@ -227,12 +226,12 @@ export function createFaultHandler(log: Pick<Log, 'fault'>): (fault: Fault, cont
   };
 }
 
-/** Reading one chunk costs as much as this many bytes, so a body may have one chunk for each. */
+/** Reading one chunk takes as long as reading this many bytes, so a body may have as many chunks as its limit divided by this. */
 const BYTES_PER_CHUNK = 40;
 /** Every body may have this many chunks. */
 const MIN_CHUNKS = 100;
 
-/** The bytes of a body that are not counted: nearly all have fewer, and arrive at once. */
+/** A body up to this size is not counted: nearly all bodies are smaller, and arrive at once. */
 const UNCOUNTED_BYTES = 4_000;
 
 /**
@@ -267,7 +266,7 @@ function readBody(res: ServerResponse, limit: number, admit: (size: number) => F
       fail({ kind: 'bodyTooLarge' });
       return;
     }
-    // A client of HTTP/1.0 would take it for the answer (RFC 9110, 15.2).
+    // A client of HTTP/1.0 would take 100 Continue for the answer (RFC 9110, 15.2).
     if (req.headers.expect && req.httpVersion !== '1.0') res.writeContinue();
     req.on('data', onData);
     req.once('end', () => resolve(Buffer.concat(chunks)));

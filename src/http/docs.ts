@@ -25,7 +25,7 @@ const JSON_TEXT = 'application/json; charset=utf-8';
 /** RFC 9512 defines no charset parameter: YAML is UTF-8. */
 const YAML = 'application/yaml';
 
-/** What the page shows: the document, and its Portuguese texts if it has any. */
+/** The content of the page: the document, and its Portuguese texts if it has any. */
 export type Shown = Pick<CompiledDocument, 'source' | 'texts'> & {
   /** The key that the page fills in, while the demo data is served. */
   readonly demoKey?: string | undefined;
@@ -90,7 +90,7 @@ function redirect(status: number, location: string): RequestHandler {
   return (_req, res) => sendText(res, { status, headers: { Location: location }, body: '' });
 }
 
-/** The language that the URL names, or the one that the browser prefers. Portuguese needs texts. */
+/** Chooses the language that the URL names, or else the browser's. Portuguese is only served if the document has Portuguese texts. */
 function chooseLanguage({ query, headers }: Request, { texts }: Shown): Language {
   if (texts.size === 0 || query.lang === 'en') return 'en';
   return query.lang === 'pt-BR' || prefersPortuguese(headers) ? 'pt-BR' : 'en';
@@ -169,7 +169,7 @@ const SETTINGS = {
   customCss: STYLE,
   withDefaultFonts: false,
   defaultOpenAllTags: true,
-  // It would download Scalar's changed copy; toShownDocument links to the served document.
+  // Scalar would offer its own changed copy; toShownDocument links to the served document.
   documentDownloadType: 'none',
   // Closing the page forgets the key.
   persistAuth: false,
@@ -235,7 +235,7 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
     language === 'en' ? structuredClone(source) : translateTexts(source, (paragraph) => texts.get(paragraph));
   const paragraphs = [texts.size > 0 && other, demoKey !== undefined && demo(demoKey), shown.info.description];
   shown.info.description = paragraphs.filter(Boolean).join('\n\n');
-  // The gateway ignores the hosts of the document, such as that of its clients, where the page may send nothing.
+  // The page may send requests only to the gateway, which ignores the hosts in the document.
   shown.servers = [{ url: readApiRoot(source) || '/' }];
   shown.externalDocs ??= { description: 'openapi.yaml', url: 'openapi.yaml' };
   for (const item of Object.values(shown.paths)) {
@@ -249,8 +249,8 @@ function toShownDocument({ source, texts, demoKey }: Shown, language: Language):
 }
 
 /**
- * Gives an operation the parameters of its path, and leaves optional ones without a value out of an example's request. Scalar would
- * fill in the parameter's first example or the schema's first value, and all filters together find nothing.
+ * Gives an operation the parameters of its path, and leaves optional ones without a value out of an example's request. Otherwise
+ * Scalar would fill in the parameter's first example or the schema's first value, and all filters together find nothing.
  */
 function completeExamples(
   operation: OpenAPIV3.OperationObject,
@@ -259,7 +259,7 @@ function completeExamples(
 ): void {
   // Copies: other operations may refer to the same parameters.
   const all = [...shared, ...(operation.parameters ?? [])].map((one) => ({ ...follow(document, one) }));
-  // An operation's parameter replaces that of the path with its name and place.
+  // An operation's parameter replaces the path's parameter of the same name and place.
   const parameters = [...new Map(all.map((one) => [`${one.in} ${one.name}`, one])).values()];
   operation.parameters = parameters;
   const optional = parameters.filter(({ required }) => !required);

@@ -42,12 +42,12 @@ type Info = OpenAPIV3.InfoObject & { readonly 'x-instructions'?: string };
 /** The maximum number of values in an envelope: the SDK takes microseconds for each. No real client sends so many. */
 const MAX_VALUES = 1_000;
 
-/** The maximum number of schemas within one of a tool: 150 records that may contain each other would make a list of 20 MB. */
+/** The maximum number of schemas within a tool's schema: 150 records that may contain each other would make a list of 20 MB. */
 const MAX_SCHEMAS = 500;
-/** Keywords that refuse values, or choose what does, by a schema that allows them. */
+/** Keywords that refuse a value, or choose the schema that does, because another schema allows it. */
 const CONDITIONS = ['not', 'if', 'then', 'else'];
 
-/** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools. */
+/** Serves /mcp. Each request gets a server of its own and no session, so any worker can answer it. Throws as readTools does. */
 export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOperation) => Endpoints {
   let served = readServed(readDocument());
 
@@ -97,7 +97,7 @@ export function serveMcp({ readDocument, corsOrigins }: McpOptions): (run: RunOp
   });
 }
 
-/** The tools of a document. Their list is written once: each schema is in it wherever it is used. Throws as readTools. */
+/** The tools of a document. Their list is written once, because it is long: it repeats shared schemas. Throws as readTools does. */
 function readServed(document: CompiledDocument) {
   const tools = readTools(document);
   const all = [...tools.values()];
@@ -114,7 +114,7 @@ function readMessage(bytes: Uint8Array): Envelope {
   const { fields, problems, texts } = readObject(bytes);
   if (problems.size > 0) refuse(Object.fromEntries(problems));
   const given = isJsonObject(fields.params) ? fields.params : {};
-  // Before the object is copied, which takes longer than parsing if it has many names.
+  // Checked before the object is copied: with many names, copying takes longer than parsing.
   if (countValues(fields, given.arguments) > MAX_VALUES) throw new RequestFailed({ kind: 'bodyTooLarge' });
   const { arguments: args = {}, ...params } = given;
   // A call with more arguments is refused.
@@ -129,7 +129,7 @@ function readMessage(bytes: Uint8Array): Envelope {
 /** Takes the token of `Authorization: Bearer` (RFC 6750) as the key: some clients cannot send the key's header. */
 function takeBearer({ headers }: IncomingMessage, { key }: Operation): void {
   const [, token] = /^Bearer +(\S+) *$/i.exec(headers.authorization ?? '') ?? [];
-  // An empty header is as a missing one.
+  // An empty header counts as missing.
   if (token !== undefined) headers[key.header] ||= token;
 }
 
@@ -145,14 +145,14 @@ function refuseForeignPages({ headers: { origin } }: IncomingMessage, corsOrigin
   if (!isAllowed) throw new RequestFailed({ kind: 'originRefused' });
 }
 
-/** The request for the SDK. The body is JSON whatever its type says, and so is the answer whatever the client accepts. */
+/** Creates the request for the SDK. Body and answer are JSON, whatever the client's Content-Type and Accept say. */
 function toWebRequest({ 'mcp-protocol-version': version }: IncomingHttpHeaders): Request {
   const headers = new Headers({ accept: 'application/json, text/event-stream', 'content-type': 'application/json' });
   if (version !== undefined) headers.set('mcp-protocol-version', String(version));
   return new Request('http://localhost/mcp', { method: 'POST', headers });
 }
 
-/** The operations by the names of their tools. Throws DocumentError if two have the same. */
+/** The operations by the names of their tools. Throws DocumentError if two tools have the same name. */
 export function readTools({ operations }: CompiledDocument): ReadonlyMap<string, Operation> {
   const tools = new Map<string, Operation>();
   for (const operation of operations.values()) {
@@ -216,7 +216,7 @@ function nameTools(text: string, operations: readonly Operation[]): string {
   });
 }
 
-/** The schema of a success. Clients of the protocol's 2025 versions accept objects only: any other answer is a property. */
+/** The schema of a success. Clients of the protocol's 2025 versions accept only objects: any other answer is the property `result`. */
 function toOutputSchema(operation: Operation, all: readonly Operation[]): Pick<Tool, 'outputSchema'> {
   const answer = readAnswerSchema(operation);
   if (!answer) return {};
@@ -234,12 +234,12 @@ function isObject(schema: Schema = {}): boolean {
 }
 
 /**
- * Converts the schema of a tool. Those in it that contain others, and are used several times, are in its definitions. Beyond about
- * MAX_SCHEMAS they allow any value.
+ * Converts the schema of a tool. A schema in it that contains others and is used several times becomes a definition. Beyond about
+ * MAX_SCHEMAS, schemas are cut: they allow any value.
  */
 function toJsonSchema(root: Schema, all: readonly Operation[]): Tool['inputSchema'] {
   const shown = new Map<unknown, Schema>();
-  /** How often each is used. The loop goes on with those that it adds. */
+  /** How often each schema is used. The loop also visits the schemas that it adds. */
   const uses = new Map<unknown, number>([[root, 1]]);
   const containers = new Set<unknown>();
   let found = 0;
@@ -261,7 +261,7 @@ function toJsonSchema(root: Schema, all: readonly Operation[]): Tool['inputSchem
       const name = names.get(part);
       return name === undefined ? write(part) : { $ref: `#/$defs/${name}` };
     });
-    // Where any value is allowed, none is left that is not.
+    // A cut schema allows any value, so a `not` with one would refuse every value.
     const cut = CONDITIONS.some((name) => name in own && !shown.has(own[name])) ? CONDITIONS : [];
     // Some models refuse keywords that JSON Schema does not have.
     const isKept = (name: string) => !cut.includes(name) && !/^(x-.*|discriminator|xml|externalDocs)$/.test(name);
@@ -282,7 +282,7 @@ function showSchema({ properties, oneOf, ...others }: Schema): Schema {
   return {
     ...others,
     ...(properties && { properties: Object.fromEntries(shown) }),
-    // Where a schema allows any value here, no other one of a choice would be the only one.
+    // A cut schema allows any value, so a `oneOf` with one would refuse the values of its other schemas.
     ...(oneOf && (others.anyOf ? { allOf: [...(others.allOf ?? []), { anyOf: oneOf }] } : { anyOf: oneOf })),
   };
 }

@@ -1,4 +1,4 @@
-// The only place that writes bodies, and the bound on the memory of those that clients do not read.
+// The only place that writes bodies.
 
 import { hash } from 'node:crypto';
 import { type ServerResponse, STATUS_CODES } from 'node:http';
@@ -39,7 +39,7 @@ export function respond(res: ServerResponse, outcome: Outcome): void {
   write(res, toAnswer(outcome));
 }
 
-/** As sendText, but refuses if too many answers are unread. */
+/** Writes an answer as sendText does, but refuses it if too many answers are unread. */
 export function sendCounted(res: ServerResponse, answer: Answer): void {
   const refused = contextOf(res).admitAnswer(Buffer.byteLength(answer.body ?? ''));
   if (refused) respond(res, refused);
@@ -118,7 +118,6 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
   if (!isAwaited(res)) return;
   // Pass all headers to writeHead at once: after setHeader, Node is slower for each of them.
   const all: Record<string, string | number> = { ...headers, 'X-Request-Id': contextOf(res).id };
-  // Middleware may have set these already.
   for (const name of JOINED) {
     const set = res.getHeader(name);
     if (set !== undefined) all[name] = [set, all[name] ?? []].flat().join(', ');
@@ -130,8 +129,8 @@ function send(res: ServerResponse, status: number, headers: Headers, body?: stri
 }
 
 /**
- * Whether the client has the answer, by its If-None-Match (RFC 9110, 13.1.2). The request's Cache-Control is for caches,
- * and fetch sends no-cache with each If-None-Match.
+ * Whether the client has the answer, by its If-None-Match (RFC 9110, 13.1.2). Ignores the request's Cache-Control, which is
+ * for caches: fetch sends no-cache with each If-None-Match.
  */
 function hasCopy(condition: string | undefined, tag: string): boolean {
   if (condition === undefined) return false;
@@ -158,68 +157,4 @@ export function toEntityTag(text: string): string {
   return `W/"${hash('sha1', text, 'base64url')}"`;
 }
 
-/** Limits the memory that answers take while their clients do not read them, or bodies while they arrive. */
-export type Unread = {
-  readonly bytes: number;
-  /**
-   * Counts bytes of a key, beside those that their answer or body `has` already. Returns false if they do not fit: the limit is
-   * reached, or the key uses a quarter of it. A single answer or body always fits.
-   */
-  take(key: string, bytes: number, has?: number): boolean;
-  /** Counts bytes of a key no longer. */
-  give(key: string, bytes: number): void;
-  /** Takes the bytes of an answer, and gives them when it is sent. */
-  admit(res: ServerResponse, key: string, bytes: number): boolean;
-};
-
-/** The share of the limit that one key may use, so that its slow clients do not block the others. */
-const SHARE_OF_KEY = 1 / 4;
-
-/** How long a client may take to read an answer, in milliseconds, in addition to the time for its length. */
-const GRACE_MS = 30_000;
-/** The minimum read rate: 32 kB a second, a third of a slow mobile network's. */
-const MIN_BYTES_PER_MS = 32;
-
-/** Creates the count; `limit` is the maximum total of unread bytes. */
-export function createUnread(limit: number): Unread {
-  const byKey = new Map<string, number>();
-  let total = 0;
-
-  function add(key: string, bytes: number): void {
-    total += bytes;
-    const ofKey = (byKey.get(key) ?? 0) + bytes;
-    if (ofKey > 0) byKey.set(key, ofKey);
-    else byKey.delete(key);
-  }
-
-  function take(key: string, bytes: number, has = 0): boolean {
-    const ofKey = byKey.get(key) ?? 0;
-    const isInShare = ofKey === has || ofKey + bytes <= limit * SHARE_OF_KEY;
-    const fits = total === has || (total + bytes <= limit && isInShare);
-    if (fits) add(key, bytes);
-    return fits;
-  }
-
-  return {
-    get bytes() {
-      return total;
-    },
-    take,
-    give: (key, bytes) => add(key, -bytes),
-    admit: (res, key, bytes) => {
-      // The client is gone: nothing will be written, and `close` will not fire again.
-      if (res.closed) return true;
-      if (!take(key, bytes)) return false;
-      res.once('close', () => add(key, -bytes));
-      return true;
-    },
-  };
-}
-
-/** Destroys the socket of a client that reads an answer too slowly. Call it when the whole answer is written. */
-export function limitReading(res: ServerResponse): void {
-  const { socket } = res;
-  if (!socket?.writableLength) return;
-  const timer = setTimeout(() => socket.destroy(), GRACE_MS + socket.writableLength / MIN_BYTES_PER_MS);
-  res.once('close', () => clearTimeout(timer));
-}
+export { createMemoryBudget as createUnread } from './memory.ts';

@@ -13,12 +13,13 @@ import type { Log } from '../telemetry/log.ts';
 import type { RequestRecord } from '../telemetry/record.ts';
 import { createApp, type Endpoints } from './app.ts';
 import { contextOf, createContexts, createFaultHandler, createRecord, type Sink } from './context.ts';
-import { limitReading, respond, toRawResponse } from './respond.ts';
+import { limitReading } from './memory.ts';
+import { respond, toRawResponse } from './respond.ts';
 
 /** An HTTP server that can stop without failing its current requests. */
 export type GatewayServer = Server & {
   /**
-   * Ends the server. For `noticeMs` milliseconds it serves on, but every answer closes its socket, so that balancers and
+   * Ends the server. For `noticeMs` milliseconds it keeps serving, but every answer closes its socket, so that balancers and
    * clients go elsewhere without losing a request. Then it accepts no more sockets, closes idle ones, waits at most
    * `finishMs` for the answers on the others, and destroys the rest.
    */
@@ -57,7 +58,7 @@ export function createServer(
 ): GatewayServer {
   /** Every open socket with its unfinished answers; the first one is being handled. */
   const sockets = new Map<Duplex, ServerResponse[]>();
-  /** Of a socket, the last request that was answered before its body ended. */
+  /** The last request of each socket that was answered before its body ended. */
   const answered = new WeakMap<Duplex, IncomingMessage>();
   let refused = 0;
   let isDraining = false;
@@ -99,7 +100,7 @@ export function createServer(
       highWaterMark: 16_384,
       // Longer than proxies keep an idle socket: otherwise a proxy could send a request on a socket that just closed.
       keepAliveTimeout: 75_000,
-      // Node's own answer to a request without Host has no body, so the application checks it.
+      // Node's own answer to a request without Host has no body, so the application checks for Host.
       requireHostHeader: false,
       // Otherwise Node would silently drop the second of two Host headers.
       joinDuplicateHeaders: true,
@@ -150,7 +151,7 @@ export function createServer(
       closeAfter(pending);
       for (const res of pending.filter(({ req, headersSent }) => !req.complete && !headersSent)) {
         respond(res, { failure });
-        // Of the one that is being handled the application does.
+        // The application reports the request that it is handling itself.
         if (res !== pending[0]) passOn(contextOf(res), failure, 0);
       }
     }
@@ -164,7 +165,7 @@ export function createServer(
       for (const socket of sockets.keys()) socket.destroy();
     }, finishMs);
     const closed = once(server, 'close');
-    // Unlike the HTTP server's own close, this leaves on Node's check of stalled requests, which ends with the last of them.
+    // Unlike the HTTP server's own close, this keeps Node's check of stalled requests, until the last request ends.
     NetServer.prototype.close.call(server);
     for (const [socket, pending] of sockets) if (pending.length === 0) socket.destroy();
     await closed;
@@ -215,7 +216,7 @@ export async function listen(server: NetServer, variable: string, port: number, 
   }
 }
 
-/** Closes a port, if it is open: serves on for `noticeMs` milliseconds, and finishes the requests in progress. */
+/** Closes a port if it is open: keeps serving for `noticeMs` milliseconds, and finishes the requests in progress. */
 export async function close(server: GatewayServer | undefined, noticeMs = 0): Promise<void> {
   if (server?.listening) await server.drain({ noticeMs, finishMs: FINISH_MS });
 }

@@ -4,7 +4,7 @@ import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { gunzipSync } from 'node:zlib';
 import { afterAll, beforeAll, describe, expect, onTestFinished, test, vi } from 'vitest';
-import { createUnread, limitReading } from '../../src/http/respond.ts';
+import { createMemoryBudget, limitReading } from '../../src/http/memory.ts';
 import type { Result } from '../../src/store/store.ts';
 import type { EndedRequest } from '../../src/telemetry/record.ts';
 import { STUDENT } from '../helpers/api.ts';
@@ -421,7 +421,7 @@ describe('unread answers', () => {
     }) as unknown as ServerResponse & { socket: { destroy: () => void } };
 
   test('of one key take a quarter of the limit at most, and those of others the rest', () => {
-    const unread = createUnread(1_000_000);
+    const unread = createMemoryBudget(1_000_000);
     const first = toAnswer();
     expect(unread.admit(first, 'a', 900_000)).toBe(true);
     expect(unread.admit(toAnswer(), 'b', 100_000)).toBe(true);
@@ -436,16 +436,16 @@ describe('unread answers', () => {
   });
 
   test('always have room for a single one', () => {
-    expect(createUnread(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
+    expect(createMemoryBudget(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
     // A body, which comes in parts.
-    const incoming = createUnread(0);
+    const incoming = createMemoryBudget(0);
     expect([incoming.take('a', 4_000), incoming.take('a', 9_000, 4_000), incoming.take('b', 1)]).toEqual([
       ...[true, true, false],
     ]);
   });
 
   test('to a client that is gone do not count', () => {
-    const unread = createUnread(1_000_000);
+    const unread = createMemoryBudget(1_000_000);
     unread.admit(Object.assign(toAnswer(), { closed: true }), 'a', 50_000);
     expect(unread.bytes).toBe(0);
   });
