@@ -53,7 +53,7 @@ export function createHandler(document: CompiledDocument, options: HandlerOption
 
   function call(context: RequestContext, operation: Operation, request: ApiRequest): Promise<CallResult> {
     const call = toCall(operation, request);
-    return limits.attempt(context, (share) => callStore(call, { context, operation, share }));
+    return limits.callWithPermit(context, (share) => callStore(call, { context, operation, share }));
   }
 
   /** Starts counting a key's calls after its first answered call: its limits refuse only later calls. Forgets an invalid key. */

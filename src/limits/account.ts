@@ -41,7 +41,7 @@ export type KeyState = {
   readonly month: number;
 };
 
-/** The calls of one kind, as the store takes them. */
+/** The number of calls of one kind, in the form that the store takes. */
 export type UsageRow = {
   readonly key: string;
   readonly day: string;
@@ -51,16 +51,16 @@ export type UsageRow = {
 };
 
 /** The class of refused calls, which count against no limit. */
-export const REFUSED = '429';
+export const REFUSED_CLASS = '429';
 
 /** A moment in a time zone. */
 type Moment = {
   /** The day, as YYYY-MM-DD. */
   readonly day: string;
-  /** Seconds to the end of the day and of the month, on a day without a change of the clocks. */
+  /** Seconds until the end of the day and of the month, without any change of the clocks. */
   readonly dayEnd: number;
   readonly monthEnd: number;
-  /** Seconds of the month. */
+  /** The length of the month in seconds. */
   readonly monthLength: number;
 };
 
@@ -69,9 +69,9 @@ type Period = {
   readonly name: 'day' | 'month';
   /** Such as 2026-11-30 or 2026-11. */
   begin: string;
-  /** What the store has counted. */
+  /** The calls that the store has counted. */
   recorded: number;
-  /** What this process has admitted or counted since. */
+  /** The calls that this process has admitted or counted since. */
   own: number;
 };
 
@@ -111,7 +111,7 @@ export class Account {
       // Another day may have begun meanwhile.
       if (toBegin(period, day) < period.begin) continue;
       begin(period, day);
-      const added = recorded.filter((row) => row.day.startsWith(period.begin) && row.class !== REFUSED);
+      const added = recorded.filter((row) => row.day.startsWith(period.begin) && row.class !== REFUSED_CLASS);
       period.own = Math.max(0, period.own - added.reduce((sum, { calls }) => sum + calls, 0));
       period.recorded = period.name === 'day' ? today : month;
     }
@@ -135,7 +135,7 @@ export class Account {
       const [window, seconds] = name === 'day' ? [DAY, moment.dayEnd] : [moment.monthLength, moment.monthEnd];
       return [{ left: quota - period.recorded - period.own, limit: { name, quota, window, seconds } }];
     });
-    // The month ends last.
+    // The month comes last, and has the longest wait.
     const spent = periods.findLast(({ left }) => left <= 0);
     // Counted before the wait for the token, so that concurrent calls see it.
     if (!spent) this.add(1, moment);
@@ -147,7 +147,7 @@ export class Account {
     return toAdmission([...states, ...(minute ? [minute.state] : [])], retryAfter);
   }
 
-  /** A call that a quota refuses takes no token, and only looks how many there are. */
+  /** A call that a quota refuses takes no token, and only reads how many there are. */
   async #takeToken(take: TakeToken, tokens: 0 | 1) {
     const { per_minute: quota, burst = quota } = this.#limits;
     if (quota === undefined || burst === undefined) return undefined;
@@ -156,7 +156,7 @@ export class Account {
   }
 }
 
-/** Starts a new period on another day. A clock that goes back starts an earlier one, until the store sends its counts. */
+/** Starts a new period on another day. A clock that goes back starts an earlier one, without its counts until the store sends them. */
 function begin(period: Period, day: string): void {
   const text = toBegin(period, day);
   if (period.begin !== text) Object.assign(period, { begin: text, recorded: 0, own: 0 });
@@ -169,7 +169,7 @@ function toBegin({ name }: Period, day: string): string {
 /** Creates the calendar of a time zone (IANA); throws RangeError for one that does not exist. `now` is in ms since 1970. */
 export function createCalendar(timeZone: string, now: () => number): () => Moment {
   const parts = { year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit' } as const;
-  // As 2026-11-30 23:59.
+  // Swedish writes 2026-11-30 23:59.
   const format = new Intl.DateTimeFormat('sv-SE', { timeZone, ...parts });
   let minute: number | undefined;
   let moment: Moment;

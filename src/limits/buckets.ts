@@ -1,24 +1,24 @@
-// Buckets of tokens, in the memory of this process. A bucket is the time at which it will be full (the generic cell rate
-// algorithm): taking a token moves it by the time in which one flows in.
+// Buckets of tokens, in the memory of this process. Each bucket is stored as the time when it will be full (the generic cell rate
+// algorithm): taking a token moves that time later by the interval in which one token flows in.
 
 import { LRUCache } from 'lru-cache';
 
-/** A bucket of tokens, of which each call takes one. */
+/** The size of a bucket of tokens. Each call takes one token. */
 export type BucketSize = { readonly perMinute: number; readonly burst: number };
 
 /** A bucket after a call. */
 export type Taken = {
-  /** Without a token, seconds until there is one. */
+  /** Seconds until there is a token; undefined if there was one. */
   readonly retryAfter?: number;
   readonly remaining: number;
   /** Seconds until the bucket is full. */
   readonly seconds: number;
 };
 
-/** Takes a token from the bucket of a name, or none to look at it. */
+/** Takes a token from the bucket of a name. With 0 tokens it only reads the bucket. */
 export type TakeToken = (name: string, size: BucketSize, tokens?: 0 | 1) => Promise<Taken>;
 
-/** The names of buckets of networks begin with this. Clients can invent those, a flood of which does not evict the keys' buckets. */
+/** The prefix of networks' buckets. They are kept apart: clients can invent networks, and a flood must not evict the keys' buckets. */
 export const NETWORK = 'address:';
 
 /** The maximum number of buckets of each kind in memory. A dropped bucket is full again. */
@@ -64,5 +64,5 @@ export function toEmpty(size: BucketSize, wait: number): Taken {
   return { retryAfter: toSeconds(wait), remaining: 0, seconds: toSeconds(full) };
 }
 
-/** The time of a token may be a fraction of a microsecond more than a whole second. */
+/** Rounds up, except that a time may exceed a whole second by a fraction of a microsecond. */
 const toSeconds = (ms: number): number => Math.max(1, Math.ceil(ms / 1_000 - 0.001));

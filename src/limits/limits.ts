@@ -30,7 +30,7 @@ type LimitsOptions = Omit<UsageOptions, 'function' | 'takeToken'> &
   Pick<Config, 'rateLimits'> & {
     /** The log for events that every process sees: only one process writes them. */
     readonly outside: UsageOptions['log'];
-    /** How many refusals per network, and per key over its limits, and minute are answered without delay; 0 delays none. */
+    /** The refusals per minute that are not delayed, for each network and for each key over its limits; 0 delays none. */
     readonly refusalsPerMinute: number;
     /** The function that records the usage of keys; undefined if the document names none. */
     readonly usageFunction: string | undefined;

@@ -5,7 +5,7 @@ import { LRUCache } from 'lru-cache';
 import { within } from '../deadline.ts';
 import { intervalOf, type TakeToken, TOLERANCE_MS, toEmpty, toTaken, upTo } from './buckets.ts';
 
-/** The part of a connection that is used. */
+/** The used part of a connection. */
 type Redis = {
   /** Whether there is a connection on which Redis runs the script. */
   readonly isReady: boolean;
@@ -19,14 +19,14 @@ const ANSWER_MS = 120;
 const CONNECT_MS = 2_000;
 /** Delay before the next connection, in milliseconds. */
 const RETRY_MS = 1_000;
-/** How the names of all keys begin. A cluster has them on one node, so that one check shows whether it is this one. */
+/** The prefix of all keys. Its hash tag puts them on one node of a cluster, so that one check shows whether this is that node. */
 const KEYS = 'gateway:{bucket}';
 /** The maximum number of remembered buckets without a token. */
 const MAX_EMPTY = 50_000;
 
 /**
- * Takes a token as createBuckets does. Returns the ms until there is a token, 0 if one was taken, and else until the bucket is full; as
- * text, because Redis truncates numbers.
+ * Takes a token as createBuckets does. Returns the ms until there is a token; or if one was taken, 0 and the ms until the bucket is
+ * full. They are text, because Redis truncates numbers.
  */
 const SCRIPT = `
 local time = redis.call('TIME')
@@ -89,13 +89,13 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
     isLost = true;
     tried.resolve();
   };
-  /** Runs a command. The first error ends the connection, and so the commands behind it. */
+  /** Runs a command. The first error ends the connection, which fails the commands behind it. */
   const run = async <T>(command: Promise<T>): Promise<T> => {
     try {
       return await within(ANSWER_MS, () => command);
     } catch (cause) {
       lose(cause as Error);
-      // Each call adds a listener to the socket, and Node warns of too many.
+      // Only once, because each call adds a listener to the socket, and Node warns of too many.
       if (isConnected) client.disconnect(true);
       isConnected = false;
       throw cause;
@@ -108,7 +108,7 @@ export async function openRedis(url: string, onLost: (cause: Error) => void, onB
     // A Redis that is too slow or refuses to run the script fails here and not in a request.
     const check = async () => {
       const { db } = client.options;
-      // ioredis has selected it too, but goes on in database 0 if there is no such database.
+      // ioredis has selected it too, but continues in database 0 if the database does not exist.
       if (db) await run(client.select(db));
       await run(client.eval(SCRIPT, 1, `${KEYS}:check`, 1, 1));
       isReady = true;

@@ -6,18 +6,20 @@ import { LRUCache } from 'lru-cache';
 import type { Failure } from '../errors.ts';
 import type { Rows } from '../store/store.ts';
 
-/** Keys that the store has accepted, and refusals. */
+/** Remembers the keys that the store has accepted, and delays refusals. */
 export type Guard = {
   /**
-   * Makes a store call in the key's share if the key was accepted before, because a client cannot invent such a key, and in its
-   * network's share otherwise. A network with too many refused keys may make a few such calls at a time; more are refused.
+   * Makes a store call in the share of the key if it was accepted before, because a client cannot invent such a key, or else in the share
+   * of the network. A network with too many refused keys may make a few such calls at a time; more are refused.
    */
-  attempt<R extends Rows | RefusedCall>(client: Client, call: (share: string) => Promise<R>): Promise<R | RefusedCall>;
+  callWithPermit<R extends Rows | RefusedCall>(
+    client: Client,
+    call: (share: string) => Promise<R>,
+  ): Promise<R | RefusedCall>;
   /** Delays a refusal where needed, and returns the failure to send. */
   holdBack(failure: Failure, client: Client): Promise<Failure>;
 };
 
-/** Who calls. */
 type Client = {
   readonly key: string | undefined;
   readonly network: string;
@@ -27,7 +29,7 @@ type Client = {
 
 type RefusedCall = { readonly failure: Failure };
 
-/** Frees a permit to verify one key, or of one delayed refusal. */
+/** Frees the permit of a key that is being verified, or of a delayed refusal. */
 type Free = () => void;
 
 /** The maximum number of remembered keys; a dropped key counts as unknown until the store accepts it again. */
@@ -51,7 +53,7 @@ export function createGuard(perMinute: number): Guard {
   const slowed = createDelays(perMinute);
 
   return {
-    attempt: async (client, call) => {
+    callWithPermit: async (client, call) => {
       const { key = '', network } = client;
       // accepted.has would not mark the key as recently used.
       const isAccepted = accepted.get(key) === true;
@@ -61,7 +63,7 @@ export function createGuard(perMinute: number): Guard {
         const result = await call(isAccepted ? key : `address ${network}`);
         const failure = 'failure' in result ? result.failure : undefined;
         if (failure && isWrongKey(failure)) accepted.delete(key);
-        // A key that only lacks the permission for this call is right.
+        // A key that only lacks the permission for this call is valid.
         else if (!isAccepted && (!failure || failure.kind === 'refusedKey')) accepted.set(key, true);
         return result;
       } finally {
@@ -69,7 +71,7 @@ export function createGuard(perMinute: number): Guard {
       }
     },
     holdBack: async (failure, client) => {
-      // A client that ignores Retry-After would cost others processor time. If too many refusals are delayed already, it is not.
+      // A client that ignores Retry-After costs others processor time. Its refusal is not delayed if too many are already.
       if (failure.kind === 'tooManyRequests') await slowed.holdBack(client.key ?? '', client.controller.signal);
       const isSent = !isWrongKey(failure) || (await refusals.holdBack(client.network, client.controller.signal));
       return isSent ? failure : { kind: 'tooManyRefusals' };
@@ -81,7 +83,7 @@ function isWrongKey(failure: Failure): boolean {
   return failure.kind === 'refusedKey' && !failure.lacksPermission;
 }
 
-/** Creates the delays of refusals, which are counted by source, for a minute from the first one: a network, or a key over its limits. */
+/** Creates the delays of refusals. They are counted by source, a network or a key over its limits, for a minute from the first one. */
 export function createDelays(perMinute: number) {
   const counts = new LRUCache<string, number>({ max: MAX_SOURCES, ttl: MINUTE_MS, noUpdateTTL: true });
   /** The number of taken permits by source: keys being verified and delayed refusals. */
@@ -98,7 +100,7 @@ export function createDelays(perMinute: number) {
   }
 
   return {
-    /** Takes one of a source's permits, and returns what frees it; undefined if none is left. */
+    /** Takes one of a source's permits, and returns the function that frees it; undefined if none is left. */
     takePermit: (source: string): Free | undefined => {
       if (perMinute === 0 || (counts.get(source) ?? 0) < perMinute) return UNLIMITED;
       return (taken.get(source) ?? 0) < MAX_PERMITS ? take(source) : undefined;

@@ -8,23 +8,23 @@ import { type Failure, isFault, messageOf } from '../errors.ts';
 import type { CompiledDocument } from '../openapi/compile.ts';
 import type { Call, Rows } from '../store/store.ts';
 import type { EndedRequest } from '../telemetry/record.ts';
-import { Account, type Admission, createCalendar, type KeyState, REFUSED, type UsageRow } from './account.ts';
+import { Account, type Admission, createCalendar, type KeyState, REFUSED_CLASS, type UsageRow } from './account.ts';
 import type { TakeToken } from './buckets.ts';
 
 /** The usage of keys in one process. */
 export type Usage = {
   /**
-   * Makes the calls of a key count, after the store has answered the first one, and admits that; undefined if they count already.
-   * Where it has not accepted the key, which it refuses at another point, only a key that it knows counts. Never rejects.
+   * Starts to count the calls of a key, after the store has answered the first one, and admits that call; undefined if they are counted
+   * already. If the call was not accepted, only a key that the store knows is counted. Never rejects.
    */
   learn(key: string, isAccepted: boolean): Promise<Admission | undefined> | undefined;
   /** Counts a call against the limits of its key; undefined for a key without limits. Never rejects. */
   admit(key: string): Promise<Admission | undefined> | undefined;
-  /** Counts the calls of a key no longer. */
+  /** Stops counting the calls of a key. */
   forget(key: string): void;
   /** Counts a request that has ended. */
   request(request: EndedRequest): void;
-  /** Sends what has been counted; for tests. Never rejects. */
+  /** Sends the counted calls; for tests. Never rejects. */
   flush(): Promise<void>;
   /** Sends everything, if the store takes it. */
   close(): Promise<void>;
@@ -63,7 +63,7 @@ const KEEP_DAYS = 400;
 const CLEAN_EVERY_MS = 60_000;
 /** How long the first call of a key waits for its limits, and close() for the store, in ms. */
 const BRIEFLY_MS = 2_000;
-/** How long close() may take, in ms. What is being sent then has the time of a call, which may be longer. */
+/** How long close() may take, in ms. The deadline of a batch that is being sent may be later. */
 const CLOSE_MS = 8_000;
 /** The delay between two attempts of close(), in ms. */
 const RETRY_MS = 100;
@@ -71,7 +71,7 @@ const RETRY_MS = 100;
 const MAX_KEYS = 10_000;
 /** The maximum number of rows in memory, at some 200 bytes each. */
 const MAX_ROWS = 200_000;
-/** The maximum number of rows and of keys in a batch, which has the time of a call: 1,000 keys took up to 3 s on a busy machine. */
+/** The maximum number of rows and of keys in a batch, which has the deadline of a call: 1,000 keys took up to 3 s on a busy machine. */
 const MAX_BATCH = 1_000;
 const MAX_ANSWERED = 200;
 /** The store's answer for one key is smaller, in bytes. */
@@ -95,7 +95,7 @@ export function openUsage(options: UsageOptions): Usage {
 
   const accounts = new LRUCache<string, Account>({ max: MAX_KEYS });
   const learning = new Map<string, Promise<void>>();
-  /** The accounts with rows to record, by key: one that was dropped from `accounts` keeps them. */
+  /** The accounts with rows to record, by key: an account that was dropped from `accounts` keeps its rows. */
   const pending = new Map<string, Account>();
   let rows = 0;
   let lost = 0;
@@ -119,13 +119,13 @@ export function openUsage(options: UsageOptions): Usage {
 
   async function ask(key: string, isAccepted: boolean): Promise<void> {
     const keyHash = hash('sha256', key, 'hex');
-    // An account that was dropped while its calls are being recorded has counted them.
+    // An account that was dropped while its calls are being recorded still has their counts.
     const sent = unanswered?.accounts.find((account) => account.hash === keyHash);
     const account = accounts.get(key) ?? pending.get(key) ?? sent ?? new Account(keyHash);
     const { day } = readCalendar();
     const result = await callStore(toBatchCall([{ key: account.hash }], null), brieflyMs);
     learning.delete(key);
-    // Invented keys would drive the others out.
+    // Invented keys would evict the others.
     if (!isAccepted && ('failure' in result || result.json === '[]')) return;
     accounts.set(key, account);
     // After a failure the answer to the next batch has the limits.
@@ -181,7 +181,7 @@ export function openUsage(options: UsageOptions): Usage {
     return batch;
   }
 
-  /** Sends what has been counted, and once a minute has the store delete what has expired. Returns whether that succeeded. */
+  /** Sends the counted calls, and once a minute has the store delete expired ones. Returns whether that succeeded. */
   async function send(ms: number): Promise<boolean> {
     for (let goesOn = true; goesOn && performance.now() < closesAt; ) {
       unanswered ??= takeBatch();
@@ -233,7 +233,7 @@ export function openUsage(options: UsageOptions): Usage {
       if (operation === undefined || key === undefined || !account) return;
       const moment = readCalendar();
       const name = toClass(status);
-      account.add(Number(name !== REFUSED) - Number(isAdmitted), moment);
+      account.add(Number(name !== REFUSED_CLASS) - Number(isAdmitted), moment);
       const kind = `${moment.day} ${name} ${operation.id}`;
       const row = account.rows.get(kind);
       if (row) row.calls += 1;
@@ -268,6 +268,6 @@ export function openUsage(options: UsageOptions): Usage {
 
 /** A 304 counts as a success. */
 function toClass(status: number): string {
-  if (status === 429) return REFUSED;
+  if (status === 429) return REFUSED_CLASS;
   return status < 400 ? '2xx' : status < 500 ? '4xx' : '5xx';
 }
