@@ -14,7 +14,6 @@ export type Log = {
   info(text: string): void;
   warn(text: string): void;
   error(text: string): void;
-  /** Logs a request. */
   request(request: EndedRequest): void;
   /** Logs a fault on a separate line, with its request's id. */
   fault(text: string, fault: Fault, record?: RequestRecord): void;
@@ -24,13 +23,12 @@ export type Log = {
 
 type LogLevel = Config['logLevel'];
 type Destination = Pick<Output, 'write' | 'flush'>;
-/** The fields of a line. */
 type Fields = Readonly<Record<string, unknown>>;
 type Line = Fields & { readonly level: LogLevel; readonly time: string };
 
-/** The levels in their order, with their colors on a terminal. */
+/** The levels in ascending order. */
+const LEVELS: readonly LogLevel[] = ['debug', 'info', 'warn', 'error', 'silent'];
 const COLORS = { debug: 'blue', info: 'green', warn: 'yellow', error: 'red', silent: 'reset' } as const;
-const LEVELS = Object.keys(COLORS);
 
 /** Log options. `keyHeaders` are the lower-case names of headers that carry a key: a whole key is never logged. */
 export type LogOptions = {
@@ -47,8 +45,8 @@ export type LogOptions = {
 
 const STDOUT = 1;
 /**
- * The prefix of a key in logs and lists, without characters that control the reader's terminal. It would give away too much
- * of a key shorter than MIN_LENGTH_TO_SHOW.
+ * The prefix of a key in logs and lists: `wms_live_` and 8 characters, without any that control the reader's terminal. It would reveal
+ * too much of a key shorter than MIN_LENGTH_TO_SHOW.
  */
 const PREFIX = /^[!-~]{17}/;
 const MIN_LENGTH_TO_SHOW = 40;
@@ -278,7 +276,7 @@ class Output {
   }
 }
 
-/** Not Buffer.from: it may take a slice of Node's shared pool, all of which a waiting batch would keep in memory. */
+/** Does not use Buffer.from, which may take a slice of Node's shared pool: a waiting batch would keep the whole pool in memory. */
 function toBytes(text: string, length: number): Buffer {
   const bytes = Buffer.allocUnsafeSlow(length);
   bytes.write(text);

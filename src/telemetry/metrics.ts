@@ -24,7 +24,6 @@ export type Figures = Awaited<ReturnType<Registry['getMetricsAsJSON']>>;
 
 /** The metrics of the process. */
 export type Metrics = {
-  /** Counts a request. */
   request(request: EndedRequest): void;
   /** Counts a call of the store: the function, the result (`ok` or the kind of failure) and the duration. */
   call(name: string, result: string, ms: number): void;
@@ -82,14 +81,13 @@ export function createMetrics(worker?: number | 'primary'): Metrics {
   };
 }
 
-/** A value with its labels. */
 type Sample = readonly [value: number, labels?: Readonly<Record<string, string>>];
 
-/** Values by the text of a label. */
+/** Converts values by the text of a label to samples. */
 const by = (label: string, values: Readonly<Record<string, number>>): Sample[] =>
   Object.entries(values).map(([text, value]) => [value, { [label]: text }]);
 
-/** Adds the metrics that are read from their sources. Those of database servers have no values if there is one server. */
+/** Adds the metrics that are read from their sources. The metrics of database servers have no values if there is one server. */
 function observe(registry: Registry, sources: MetricSources): void {
   const { readLoad, readSockets, isReady, isCountingShared, isExporting } = sources;
   type Read = () => number | readonly Sample[] | Promise<number>;
@@ -132,8 +130,8 @@ function observe(registry: Registry, sources: MetricSources): void {
   const FAILOVERS = 'How often another database server has become the primary';
   total('gateway_store_failovers_total', FAILOVERS, [], () => readLoad().failovers ?? 0);
   gauge('gateway_client_sockets', 'Open sockets of clients', [], () => readSockets().open);
-  const REFUSED = 'Sockets closed at once because too many are open';
-  total('gateway_client_sockets_refused_total', REFUSED, [], () => readSockets().refused);
+  const REFUSED_SOCKETS = 'Sockets closed at once because too many are open';
+  total('gateway_client_sockets_refused_total', REFUSED_SOCKETS, [], () => readSockets().refused);
   gauge('gateway_unread_bytes', 'Bytes of answers that clients have not read yet', [], () => readSockets().unread);
   flag('gateway_ready', 'Whether /readyz answers 200', isReady);
   if (isCountingShared) flag('gateway_rate_limits_shared', 'Whether requests are counted in Redis', isCountingShared);
@@ -141,8 +139,8 @@ function observe(registry: Registry, sources: MetricSources): void {
 }
 
 /**
- * Creates the metrics of all processes, which the label `worker` tells apart. `askEach` asks each worker for its figures. One
- * that does not answer is not ready, and has no other series.
+ * Creates the metrics of all processes, which the label `worker` tells apart. `askEach` asks each worker for its figures. A
+ * worker that does not answer is reported as not ready, without other series.
  */
 export function createGroupMetrics(askEach: () => readonly Promise<Figures>[]): Pick<Metrics, 'contentType' | 'read'> {
   const own = createMetrics('primary');
@@ -151,7 +149,7 @@ export function createGroupMetrics(askEach: () => readonly Promise<Figures>[]): 
     read: async () => {
       const asked = askEach().map((figures, n) => figures.catch(() => toNotReady(`${n + 1}`)));
       const all = await Promise.all([...asked, own.readFigures()]);
-      // Each series is of one process, so nothing is added up.
+      // Each series belongs to one process, so nothing is added up.
       const toSums = (figures: Figures) => figures.map((metric) => ({ ...metric, aggregator: 'sum' as const }));
       return AggregatorRegistry.aggregate(all.map(toSums)).metrics();
     },

@@ -25,7 +25,7 @@ export type EndedRequest = RequestRecord & {
   readonly key?: string | undefined;
   /** Whether the call was counted against the limits of its key when it was admitted. */
   readonly isAdmitted?: boolean;
-  /** The status, of a tool call its operation's; 499 if the client disconnected before the answer was sent. */
+  /** The status, or that of a tool call's operation; 499 if the client disconnected before the answer was sent. */
   readonly status: number;
   readonly durationMs: number;
   /** The duration of the store call, queue included, in milliseconds. */

@@ -29,7 +29,6 @@ import {
 import { messageOf } from '../errors.ts';
 import { type RequestRecord, readPath, type Span } from './record.ts';
 
-/** Where traces are sent. */
 type TracingOptions = {
   /** The collector's URL for OTLP over HTTP, without `/v1/traces`. */
   readonly url: string;
@@ -42,7 +41,6 @@ type TracingOptions = {
 
 /** The export of traces. */
 export type Tracing = {
-  /** Starts the span of a request. */
   readonly start: (record: RequestRecord) => Span;
   /** Whether the collector took the last spans. */
   readonly isExporting: () => boolean;
@@ -64,7 +62,7 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
   diag.setLogger({ error: toLog, warn: toLog, info: ignore, debug: ignore, verbose: ignore }, DiagLogLevel.WARN);
   const target = `${url.replace(/\/$/, '')}/v1/traces`;
   const { host, pathname } = new URL(target);
-  const watched = watch(
+  const monitor = watch(
     exporter ?? new OTLPTraceExporter({ url: target, timeoutMillis: EXPORT_MS }),
     (cause) => toLog(`cannot send to ${host}${pathname}: ${cause}`),
     () => toLog('sending again'),
@@ -74,7 +72,7 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
       .merge(resourceFromAttributes({ 'service.name': SERVICE }))
       .merge(detectResources({ detectors: [resourceAttributesEnvDetector, serviceNameEnvDetector] })),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
-    spanProcessors: [new BatchSpanProcessor(watched)],
+    spanProcessors: [new BatchSpanProcessor(monitor)],
   });
   const tracer = provider.getTracer(SERVICE);
   return {
@@ -82,13 +80,13 @@ export function openTracing({ url, ratio, warn, exporter }: TracingOptions): Tra
       const attributes = { 'http.request.method': record.method, 'url.path': readPath(record) };
       return toSpan(tracer, record.method, { kind: SpanKind.SERVER, attributes }, toContext(record.traceparent));
     },
-    isExporting: () => !watched.isLost(),
+    isExporting: () => !monitor.isLost(),
     // A stop must not fail because the last spans cannot be sent.
     close: () => provider.shutdown().catch((error: Error) => toLog(messageOf(error))),
   };
 }
 
-/** Reports once when spans cannot be sent, and once when they can again. */
+/** Wraps an exporter: reports once when spans cannot be sent, and once when they can again. */
 function watch(exporter: SpanExporter, onLost: (cause: string) => void, onBack: () => void) {
   let isLost = false;
   const watched: SpanExporter = {
@@ -98,7 +96,7 @@ function watch(exporter: SpanExporter, onLost: (cause: string) => void, onBack: 
         if (hasFailed && !isLost) onLost(error ? messageOf(error) : 'no reason given');
         if (!hasFailed && isLost) onBack();
         isLost = hasFailed;
-        // A failure would be logged again, as a warning of the span processor.
+        // The span processor would log a failure again, as a warning.
         callback({ code: SUCCESS });
       }),
     shutdown: () => exporter.shutdown(),
