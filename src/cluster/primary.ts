@@ -1,5 +1,5 @@
 // The primary process: starts the workers, replaces those that end, and stops them. It serves METRICS_PORT, so that no worker can
-// delay the metrics, and nothing else. It loads its code before it starts workers: later other code may be on the disk.
+// delay the metrics, and nothing else. It loads its code before it starts workers, because the code on the disk may change later.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Config, FILES } from '../config.ts';
@@ -13,7 +13,7 @@ import { createGroupMetrics } from '../telemetry/metrics.ts';
 import { type End, WorkerProcess } from './process.ts';
 import type { ToPrimary } from './protocol.ts';
 
-/** A worker that ends sooner after its start, in milliseconds, is replaced after a delay. */
+/** A worker that ends within this time after its start, in milliseconds, is replaced after a delay. */
 const MIN_UPTIME_MS = 10_000;
 /** The longest delay, in seconds; it starts at 1 s and doubles. */
 const MAX_DELAY_S = 30;
@@ -22,13 +22,13 @@ const FIGURES_MS = 700;
 /** How long workers may take to check that they can serve, in milliseconds: longer than the longest deadline. */
 const READINESS_MS = 65_000;
 
-/** A terminal sends these to the whole process group. A worker that does not ignore them yet ends. */
+/** A terminal sends these to the whole process group, and they end a worker that does not ignore them yet. */
 const STOP_SIGNALS: readonly unknown[] = ['SIGINT', 'SIGTERM'];
 
 /** The place of one of the configured workers, whose process changes. */
 type WorkerSlot = {
   readonly number: number;
-  /** During a replacement the old process, until the new one serves. */
+  /** During a replacement, this is the old process until the new one serves. */
   current?: WorkerProcess;
   /** How many processes in a row ended here soon after their start. */
   quickEnds: number;
@@ -48,7 +48,7 @@ export class Primary {
   #database: EmbeddedServer | undefined;
   /** `starting` until all workers serve for the first time. */
   #state: 'starting' | 'serving' | 'replacing' | 'stopping' = 'starting';
-  /** Whether to replace the workers after the start or the current replacement, during which they may have read older files. */
+  /** Whether to replace the workers after the start or the current replacement: those started by then may have read older files. */
   #isReplacementDue = false;
   #exitCode = 0;
 
@@ -78,7 +78,7 @@ export class Primary {
     return this.#exitCode;
   }
 
-  /** Stops every worker after its current requests. Before that it serves for `noticeMs` milliseconds, reported as not ready. */
+  /** Stops every worker after its current requests. For `noticeMs` milliseconds before that, it serves and is reported as not ready. */
   stop(noticeMs = 0): void {
     if (this.#isStopping()) return;
     this.#state = 'stopping';
@@ -86,7 +86,6 @@ export class Primary {
     if (this.#live.size === 0) this.#lastEnded.resolve();
   }
 
-  /** Kills every worker. */
   kill(): void {
     this.#state = 'stopping';
     for (const worker of this.#live) worker.kill();
@@ -139,7 +138,7 @@ export class Primary {
 
   #launch(slot: WorkerSlot): WorkerProcess {
     const worker = new WorkerProcess(slot.number, this.#config, {
-      // A temporary folder has another name each time.
+      // A temporary folder has a new name each time.
       env: this.#database ? { DATA_DIR: this.#database.dataDir } : {},
       answer: (message) => this.#answer(message),
       onHung: (text) => this.#log.error(text),
@@ -188,7 +187,7 @@ export class Primary {
     return this.#state === 'stopping';
   }
 
-  /** Whether a worker that ends is replaced: earlier its end fails the start, later it is intended. */
+  /** Whether a worker that ends is replaced. During the start its end is a failure, and during a stop it is intended. */
   #hasStarted(): boolean {
     return this.#state === 'serving' || this.#state === 'replacing';
   }
@@ -207,7 +206,7 @@ export class Primary {
     return Promise.any(reports).catch(() => ({ status: 'not ready' }));
   }
 
-  /** Asks the worker of each slot. Rejects for one that does not serve. */
+  /** Asks the worker of each slot. Rejects for a worker that does not serve. */
   #askEach<Answer>(kind: 'readFigures' | 'readReadiness', ms: number): Promise<Answer>[] {
     return this.#slots.map(async ({ current }) => {
       if (!current?.isServing) throw new Error('the worker does not serve');

@@ -31,7 +31,7 @@ export type End = { readonly code: number | null; readonly reason?: string | nul
 export class WorkerProcess {
   readonly name: string;
   readonly channel: Channel<ToWorker>;
-  /** Resolves with true when it serves, with false if it ends before, or is killed because it takes too long. */
+  /** Resolves with true when the worker serves, or with false if it ends before, or is killed because that takes too long. */
   readonly served: Promise<boolean>;
   readonly ended: Promise<End>;
   isServing = false;
@@ -84,9 +84,9 @@ export class WorkerProcess {
   }
 
   /**
-   * Kills a worker that does not serve in time, for which the start or a replacement would wait for ever, or that no longer answers,
-   * such as a stopped one or one in an endless loop. Its clients would get no answer, and a load balancer would keep sending requests,
-   * because the other workers answer /readyz.
+   * Kills a worker that does not serve in time: the start or a replacement would wait for it for ever. Also kills a worker that no longer
+   * answers, such as a stopped one or one in an endless loop: its clients would get no answer, and a load balancer would keep sending
+   * requests, because the other workers answer /readyz.
    */
   async #watch(): Promise<void> {
     const serves = within(this.#startMs, () => this.served).catch(() => {
@@ -111,17 +111,17 @@ export class WorkerProcess {
   }
 }
 
-/** Node's message with which the primary process passes a connection to a worker, and its undocumented state of one. */
+/** Node's message that passes a connection to a worker, and the undocumented state of a worker. */
 type Handover = { readonly act?: string; readonly seq?: number };
 type Listening = Worker & { readonly state?: string };
 
 /**
- * Gives the connection that a worker has not accepted at its end to another worker, or closes it without one. Node waits for the
- * worker's reply for ever, and so would the client, and does not even emit `disconnect`. The worker has read nothing of the request.
+ * When a worker ends, gives the connection that it has not accepted to another worker, or closes it if there is none. Otherwise Node and
+ * the client would wait for ever, and Node would not even emit `disconnect`. The worker has read nothing of the request.
  */
 function returnUnaccepted(worker: Worker): void {
   const { process } = worker;
-  // One that could not be spawned has no channel.
+  // A worker that could not be spawned has no channel.
   if (!process.connected) return;
   const send = process.send.bind(process) as (message: Handover, ...rest: unknown[]) => boolean;
   // A worker gets the next connection when it has accepted the one before.
@@ -130,7 +130,7 @@ function returnUnaccepted(worker: Worker): void {
     if (message.act === 'newconn') last = message;
     return send(message, ...rest);
   };
-  // By then the worker's last replies have been read; Node ignores a second one.
+  // When `close` is emitted, the worker's last replies have been read. Node ignores a second reply.
   process.once('close', () => {
     process.emit('disconnect');
     const accepted = !Object.values(cluster.workers ?? {}).some((one) => (one as Listening).state === 'listening');

@@ -13,8 +13,8 @@ const PRIMARY_MS = 120;
 const METRICS_MS = 2_000;
 
 /**
- * Serves as one of several workers until the primary process stops it or disappears. Rejects if the service fails. The
- * primary process has been told about a failure after the start.
+ * Serves as one of several workers until the primary process stops it or disappears. Rejects if the service fails. After the
+ * start, it tells the primary process first.
  */
 export async function work(config: Config, args: readonly string[]): Promise<void> {
   const worker = readNumber(args);
@@ -32,7 +32,7 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
     if (message.kind === 'readReadiness') return service?.readReadiness();
     return service?.readFigures();
   });
-  stopWithPrimary(stop);
+  leaveSignalsToPrimary(stop);
   service = await openService(toShare(config, worker), {
     group: {
       worker: worker.number,
@@ -52,9 +52,9 @@ export async function work(config: Config, args: readonly string[]): Promise<voi
 
 /**
  * Ignores SIGINT, SIGTERM and SIGHUP: a terminal or a service manager sends them to the whole process group, and the
- * primary process tells its workers what to do. A worker that loses the primary process stops itself and no longer ignores them.
+ * primary process tells its workers what to do. A worker that loses the primary process stops itself, and ignores only SIGHUP.
  */
-function stopWithPrimary(stop: () => Promise<void>): void {
+function leaveSignalsToPrimary(stop: () => Promise<void>): void {
   const ignore = () => {};
   process.on('SIGINT', ignore).on('SIGTERM', ignore).on('SIGHUP', ignore);
   cluster.worker?.once('disconnect', () => {
