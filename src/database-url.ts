@@ -7,7 +7,7 @@ import { type ConnectionOptions, createSecureContext } from 'node:tls';
 import type pg from 'pg';
 import { findNear } from './near-miss.ts';
 
-/** What a client of one server needs. */
+/** The configuration of a client of one server. */
 export type ClientConfig = Omit<pg.ClientConfig, 'connectionString' | 'ssl'> & {
   /** Undefined if the URL says nothing about TLS: then PGSSLMODE decides, and the default is no encryption. */
   readonly ssl?: false | ConnectionOptions;
@@ -26,7 +26,6 @@ const SSL_FILES = {
 };
 type SslFile = keyof typeof SSL_FILES;
 
-/** One server of a database. */
 type ServerAddress = {
   /** Host and port, for the log. */
   readonly name: string;
@@ -41,7 +40,7 @@ export type DatabaseAddress = {
   readonly hasRoles: boolean;
   /** Whether the primary has to accept writes by default (`read-write`). */
   readonly mustWrite: boolean;
-  /** How long connecting to one server may take, in milliseconds; undefined for no limit of its own. */
+  /** How long connecting to one server may take, in milliseconds; undefined if the URL sets no limit. */
   readonly connectMs: number | undefined;
 };
 
@@ -114,7 +113,7 @@ const PARTS = /^postgres(?:ql)?:\/\/(?:([^:@/?]*)(?::([^@/?]*))?@)?([^/?]*)(?:\/
 const HOST_AND_PORT = /^(\[[^\]]*\]|[^:[\]]*)(?::(\d*))?$/;
 const DEFAULT_PORT = '5432';
 
-/** Parameters of which no part is shown. */
+/** Parameters whose values are not shown. */
 const SECRET = ['user', 'password', 'sslpassword'];
 
 type Parameters = Readonly<Record<string, string | undefined>>;
@@ -161,12 +160,12 @@ export function readDatabaseUrl(text: string): DatabaseAddress {
   };
 }
 
-/** Of a repeated parameter the last value counts. */
+/** Reads the parameters. The last value of a repeated one counts. */
 function readParameters(query: string): Parameters {
   const given: Record<string, string> = { __proto__: null } as never;
   for (const part of query.split('&').filter(Boolean)) {
     const [name = '', value, ...more] = part.split('=').map((piece) => decode(piece, 'a parameter') ?? '');
-    // Behind a password with an ampersand, the name is a part of it.
+    // After a password with an ampersand, the name may be a part of the password.
     const isShown = !SECRET.some((secret) => secret in given) || Object.hasOwn(PARAMETERS, name);
     if (value === undefined || more.length > 0) {
       const shown = isShown ? name : 'a parameter';
@@ -240,7 +239,7 @@ function readSsl(given: Parameters): ClientConfig {
   if (isSystem && wanted !== undefined && wanted !== 'verify-full') {
     throw new UrlError(`sslmode=${wanted}: expected verify-full with sslrootcert=system`);
   }
-  // What only TLS has implies it.
+  // Parameters that only TLS has imply it.
   const isImplied = sslrootcert || sslcert || sslkey || sslcrl || sslpassword || minVersion || maxVersion;
   const mode = wanted ?? (isImplied && 'verify-full');
   if (sslnegotiation === 'direct' && (mode === undefined || mode === 'disable')) {
@@ -266,10 +265,10 @@ function readSsl(given: Parameters): ClientConfig {
   return defined({ ssl, sslFiles, sslnegotiation: sslnegotiation as 'postgres' | 'direct' | undefined });
 }
 
-/** Each of several certificates, of which the last one may be cut off. */
+/** Matches each of several certificates. The last one may be cut off. */
 const CERTIFICATES = /-----BEGIN CERTIFICATE-----.*?(?:-----END CERTIFICATE-----|$)/gs;
 
-/** TLS accepts a file without a certificate as `ca`, and trusts no server then. */
+/** Throws UrlError for an unusable file. TLS would accept a `ca` file without a certificate, and then trust no server. */
 function checkFile(use: SslFile, path: string, passphrase: string | undefined): void {
   const { name, expected } = SSL_FILES[use];
   try {
@@ -278,7 +277,7 @@ function checkFile(use: SslFile, path: string, passphrase: string | undefined): 
     else createSecureContext({ [use]: pem, passphrase });
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
-    // OpenSSL begins with its number and the part of it that failed.
+    // OpenSSL's message begins with an error number and the part of OpenSSL that failed.
     const reason = code === 'ENOENT' ? 'there is no such file' : message.replace(/^error:.*::/, '');
     throw new UrlError(`${name}=${path}: ${reason}; expected ${expected}`);
   }

@@ -33,9 +33,9 @@ type Development = {
   readonly log: { info(text: string): void; warn(text: string): void };
 };
 
-/** How often the files are looked at, in milliseconds. */
+/** How often the files are checked, in milliseconds. */
 const LOOK_MS = 100;
-/** How much of a value a line shows, in characters. */
+/** The maximum length of a value in a line. */
 const SHOWN = 80;
 /** A key that no tenant has. */
 const UNKNOWN_KEY = 'wms_live_unknown';
@@ -54,7 +54,7 @@ export function develop({ store, own, serve, deadlineMs, log }: Development, fir
     if (!isStopped) log.warn(text);
   };
   let last = Promise.resolve();
-  /** Does one work at a time, in the order of the saves. */
+  /** Does one task at a time, in the order of the saves. */
   const enqueue = (work: () => Promise<void>) => {
     last = last.then(work).catch((error: Error) => {
       warn(messageOf(error) + (error instanceof DocumentError ? '\nStill serving the last valid document' : ''));
@@ -101,8 +101,8 @@ export function develop({ store, own, serve, deadlineMs, log }: Development, fir
 }
 
 /**
- * Calls the functions as the examples of success do, and rolls back: Postgres checks a function's body only when it runs. Reports the
- * first example of an operation that fails, has another answer, or is answered to a key that nobody has. `broken` are not tried.
+ * Calls the functions with the examples of success, and rolls back: Postgres checks a function's body only when it runs. Reports the
+ * first example of each operation that fails, has another answer, or is answered for an unknown key. Skips `broken` operations.
  */
 async function tryExamples(
   document: CompiledDocument,
@@ -134,7 +134,7 @@ async function tryExample(
   const call = toCall(operation, received.request);
   const args = { ...call.args, [operation.key.argument]: UNKNOWN_KEY };
   return (
-    findLackOfKey(operation, await own.attempt({ ...call, args })) ??
+    findMissingCheck(operation, await own.attempt({ ...call, args })) ??
     findProblem(operation, example, received.request, await own.attempt(call))
   );
 }
@@ -162,7 +162,7 @@ function findProblem(operation: Operation, example: Example, request: ApiRequest
 }
 
 /** Describes a function that does not refuse an unknown key: a status that it raises is an answer too. */
-function findLackOfKey({ function: name }: Operation, result: Result): string | undefined {
+function findMissingCheck({ function: name }: Operation, result: Result): string | undefined {
   if ('failure' in result && result.failure.kind !== 'raised') return undefined;
   return `answers a key that nobody has: ${name} must call private.verify_key first`;
 }
@@ -180,8 +180,8 @@ function findDifference(wanted: Json | undefined, got: Json | undefined, place =
 }
 
 /**
- * Calls back once after files have changed, come or gone, and returns the function that stops it. It looks at them, because events of
- * the file system get lost: of folders that go and come back with a branch, and between a container and its host.
+ * Calls back once after files were changed, added or removed, and returns the function that stops it. It polls, because file system
+ * events get lost: of folders that a change of the branch removes and restores, and between a container and its host.
  */
 function onChange(findFiles: () => readonly string[], callback: () => void): () => void {
   const look = () => findFiles().map(toState).join();
@@ -198,13 +198,13 @@ function onChange(findFiles: () => readonly string[], callback: () => void): () 
   return () => clearInterval(timer);
 }
 
-/** Another text after each change of a file. */
+/** Describes the state of a file, with another text after each change. */
 function toState(file: string): string {
   const { ino, ctimeMs, size } = statSync(file, { throwIfNoEntry: false }) ?? {};
   return `${file} ${ino} ${ctimeMs} ${size}`;
 }
 
-/** The files of a folder, and of those in it, whose names match; none without the folder. */
+/** Finds the files of a folder and its subfolders whose names match; none if the folder does not exist. */
 function findFiles(folder: string, pattern: RegExp): string[] {
   try {
     const files = readdirSync(folder, { recursive: true, encoding: 'utf8' });
@@ -214,7 +214,7 @@ function findFiles(folder: string, pattern: RegExp): string[] {
   }
 }
 
-/** Runs in another process, because it takes a second of processor time. */
+/** Writes the client's types, in another process, because that takes a second of processor time. */
 async function generateTypes(): Promise<void> {
   const script = join(import.meta.dirname, '../scripts/client-types.ts');
   await promisify(execFile)(process.execPath, [script, FILES.document, FILES.types]);

@@ -74,7 +74,7 @@ export type InvalidInput = {
   readonly fields: FieldErrors;
   /** The languages of the messages (BCP 47 tags); English by default. */
   readonly languages?: readonly string[];
-  /** The store could not read a value, and has not called the function: it says nothing about the key. */
+  /** The store could not read a value, and has not called the function: the failure says nothing about the key. */
   readonly isUnread?: true;
 };
 
@@ -136,7 +136,7 @@ function toLanguageHeaders({ languages = ['en'] }: InvalidInput): Readonly<Recor
   return { 'Content-Language': languages.join(', '), Vary: 'Accept-Language' };
 }
 
-/** Whether a failure is a fault, which is logged, and not the client's. */
+/** Whether a failure is a fault, which is the gateway's or the store's, and is logged. Only faults have a `cause`. */
 export function isFault(failure: Failure): failure is Fault {
   return 'cause' in failure;
 }
