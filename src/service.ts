@@ -12,7 +12,7 @@ import { createContexts, createFaultHandler } from './http/context.ts';
 import { type Demo, DemoError, findDemo, refuseNewDemo } from './http/demo.ts';
 import { serveDocs } from './http/docs.ts';
 import { createReadiness, type ReadinessReport, serveHealth, serveMetrics } from './http/health.ts';
-import { createUnread } from './http/respond.ts';
+import { createMemoryBudget } from './http/memory.ts';
 import {
   checkPorts,
   close as closePort,
@@ -126,9 +126,9 @@ export async function openService(config: Config, options: ServiceOptions = {}):
     isDriftFatal: config.contractCheck === 'error' && !isWatching,
   });
 
-  const unread = createUnread(config.unreadLimit);
+  const unread = createMemoryBudget(config.unreadLimit);
   // Of their own: bodies need no key, and must not keep answers from being sent.
-  const incoming = createUnread(config.unreadLimit);
+  const incoming = createMemoryBudget(config.unreadLimit);
   const tracing = await openTraces(config, outside);
   const health = serveHealth(readiness);
   const metricsEndpoint = serveMetrics({ ...metrics, read: group?.readMetrics ?? metrics.read });

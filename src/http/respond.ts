@@ -156,5 +156,3 @@ export function toRawResponse(failure: Failure, requestId: string): string {
 export function toEntityTag(text: string): string {
   return `W/"${hash('sha1', text, 'base64url')}"`;
 }
-
-export { createMemoryBudget as createUnread } from './memory.ts';
