@@ -9,13 +9,13 @@ export const DESCRIPTION: Statement = {
   values: [],
   text: `
 with recursive base as (
-  -- The type below a domain, which may be over another domain.
+  -- The type that a domain is based on. Domains may be nested.
   select oid, oid as base, true as nullable from pg_type where typtype <> 'd'
   union all
   select d.oid, b.base, b.nullable and not d.typnotnull
     from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
 ), type as (
-  -- Of an array the type of its items.
+  -- An array has the name and the labels of its item type.
   select b.oid, b.nullable, n.name || l.suffix as name,
          -- As JSON a row is an object, whatever its type.
          case when e.typtype = 'c' then 'record' else n.name end || l.suffix as written,
@@ -24,11 +24,11 @@ with recursive base as (
     join pg_type a on a.oid = b.base
     join base i on i.oid = case when a.typcategory = 'A' then a.typelem else a.oid end
     join pg_type e on e.oid = i.base
-    -- Without the schema of the extension.
+    -- format_type may write the schema of the extension too.
    cross join lateral (select case when e.typname = 'citext' then 'citext' else format_type(i.base, null) end as name) n
    cross join lateral (select case when a.typcategory = 'A' then '[]' else '' end as suffix) l
 ), function as (
-  -- A row type has columns. A single column of one is no column: Postgres answers with its columns.
+  -- row is the table of a row type, 0 for other types. Postgres expands a single output column of a row type to its columns.
   select p.*, r.typrelid as row
     from pg_proc p join base b on b.oid = p.prorettype join pg_type r on r.oid = b.base
    where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
@@ -50,7 +50,7 @@ with recursive base as (
     join base b on b.oid = a.atttypid
    where c.relnamespace = to_regnamespace('private') and c.relkind in ('r', 'p')
 ), violable as (
-  -- A unique or an exclusion constraint has the name of its index; a unique index may be none.
+  -- A unique or exclusion constraint has the name of its index. A unique index may have no constraint.
   select coalesce(json_agg(v.name order by v.name), '[]') as names
     from (select k.conname as name from pg_constraint k
            where k.connamespace = to_regnamespace('private') and k.contype = 'f' and k.conparentid = 0
@@ -59,8 +59,8 @@ with recursive base as (
            where c.relnamespace = to_regnamespace('private') and (i.indisunique or i.indisexclusion)) v
 ), result as (
   select a.function, a.name, a.written as type, a.labels, a.n,
-         -- Postgres does not know it for a function's result. It is taken from the columns of that name in the tables that
-         -- the function names; null without such a column.
+         -- Postgres does not know whether a function's result may be null: this reads the columns of the same name in the
+         -- tables that the function's source names. Null if there is none.
          (select bool_and(s.nullable) from stored s where s.name = a.name
             -- Without this condition, 200 functions and 100 tables take seconds.
             and strpos(p.prosrc, s.table) > 0 and p.prosrc ~ s.pattern) as nullable
@@ -82,7 +82,7 @@ select coalesce(json_agg(json_build_object(
          'volatility', case p.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
          'raises', (
            select coalesce(json_agg(distinct m.code[1]::integer), '[]')
-             -- Without comments: a quoted text may have their signs.
+             -- Comments are removed. Quoted texts stay as they are, because they may contain comment signs.
              from regexp_replace(p.prosrc, $re$('[^']*')|--[^\\n]*|/\\*([^*]|\\*+[^*/])*\\*+/$re$, '\\1', 'g') s (code),
                   regexp_matches(s.code, 'PT(4[0-9][0-9])', 'g') m (code)),
          'constraints', (select names from violable),
@@ -96,7 +96,7 @@ select coalesce(json_agg(json_build_object(
            'isSingle', not p.proretset or p.prorows = 1),
          'security', json_build_object(
            'owner', o.rolname,
-           -- A node of Citus logs in to the others as the owner.
+           -- On Citus the owner may log in: a node logs in to the others as the owner.
            'ownerIsAble', o.rolsuper or o.rolbypassrls
              or o.rolcanlogin and not exists (select from pg_extension where extname = 'citus')
              or exists (select from pg_class where relowner = o.oid and relkind in ('r', 'p')),

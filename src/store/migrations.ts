@@ -1,5 +1,5 @@
-// The files of supabase/migrations, and their application. The bookkeeping is the Supabase CLI's own, so either tool can
-// continue the work of the other.
+// Reads the files of supabase/migrations and applies them. The bookkeeping is the Supabase CLI's own, so either tool can continue
+// the work of the other.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -13,7 +13,7 @@ export type Migration = Script & { readonly version: string; readonly name: stri
 
 /** A database, over one connection, such as pg's client. */
 export interface Database {
-  /** Runs one statement, or without values a script of several. */
+  /** Runs one statement, or, without values, a script of several. */
   query(sql: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
@@ -36,14 +36,14 @@ const BOOKKEEPING_LOCK = '8603401876125610867';
 const LOCK_TIMEOUT = '5s';
 const LOCK_NOT_AVAILABLE = '55P03';
 
-/** Checks what a script has deferred to the commit, and takes back its settings, which the next script does not expect. */
+/** Checks the constraints that a script has deferred, and resets its settings, which must not reach the next script. */
 const SETTLE = 'set constraints all immediate; reset all; reset role';
 
 const FILE_NAME = /^(\d+)_(.+)\.sql$/;
 
 /** The migrations in a folder, oldest first. Throws MigrationError for a file name without a version. */
 export function readMigrations(folder: string): Migration[] {
-  // Hidden files are those of editors.
+  // Editors create hidden files.
   const files = readdirSync(folder).filter((file) => /^[^.].*\.sql$/i.test(file));
   const migrations = files.sort().map((file) => {
     const [, version, name] = FILE_NAME.exec(file) ?? [];
@@ -79,14 +79,14 @@ export function readUtf8(file: string): string {
 }
 
 /**
- * The migrations that are not applied yet, in order; changes nothing in the database. Migrations only go forward: throws
+ * Finds the migrations that are not applied yet, in order, and changes nothing in the database. Migrations only go forward: throws
  * MigrationError for an applied one that has changed or has no file, and for a new one that is older than an applied one.
  */
 export async function findPendingMigrations(db: Database, migrations: readonly Migration[]): Promise<Migration[]> {
   const applied = await readApplied(db);
   for (const row of applied) checkApplied(row, migrations);
   const done = new Set(applied.map(({ version }) => version));
-  // An empty file is one that somebody has just created.
+  // Somebody has just created an empty file, and will write it.
   const pending = migrations.filter(({ version, sql }) => !done.has(version) && sql.trim() !== '');
   const latest = applied.at(-1)?.version ?? '';
   const early = pending.find(({ version }) => version < latest);
@@ -128,7 +128,7 @@ export async function readDistribution(db: Database): Promise<string[]> {
   return (steps.rows as { step: string }[]).map(({ step }) => step);
 }
 
-/** Distributes in one transaction what the migrations did not, such as a whole database to which Citus was added. */
+/** Distributes in one transaction what the migrations did not: everything, if Citus was added to an existing database. */
 export function distribute(db: Database): Promise<string[]> {
   return inTransaction(db, async () => {
     await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
@@ -166,7 +166,7 @@ export async function inTransaction<T>(db: Database, work: () => Promise<T>): Pr
 async function applyNext(db: Database, migrations: readonly Migration[]): Promise<Migration | undefined> {
   // A lock of the transaction: a session lock does not work behind a pooler in transaction mode.
   await db.query(`select pg_advisory_xact_lock(${BOOKKEEPING_LOCK})`);
-  // A statement that waits for a lock blocks every later one, the gateway's calls too.
+  // A statement that waits for a lock blocks all later ones, including the gateway's calls.
   await db.query(`set local lock_timeout = '${LOCK_TIMEOUT}'`);
   const [migration] = await findPendingMigrations(db, migrations);
   if (!migration) return undefined;
@@ -225,19 +225,19 @@ function toComparable(sql: string): string {
 async function run(db: Database, script: Script): Promise<void> {
   const { rows } = await db.query('select pg_current_xact_id()::text as id');
   const [{ id }] = rows as [{ id: string }];
-  /** What has become of the transaction in which the script begins. */
+  /** Reads the status of the transaction in which the script began. */
   const readStatus = async () => {
     const status = await db.query('select pg_xact_status($1::text::xid8) as now', [id]);
     return (status.rows as [{ now: 'in progress' | 'committed' | 'aborted' }])[0].now;
   };
   const { rows: citus } = await db.query(`select 1 from pg_extension where extname = 'citus'`);
-  // Citus forwards some statements to its nodes as the whole text that it has received: it gets one statement at a time.
+  // For some statements Citus sends its nodes the whole text that it has received: it gets one statement at a time.
   for (const { sql, begin } of citus.length > 0 ? splitStatements(script.sql) : [{ sql: script.sql, begin: 0 }]) {
     try {
       await db.query(sql);
     } catch (error) {
       const failure = toMigrationError(script, error, begin);
-      // A transaction that has failed takes no query. Outside of one this fails.
+      // A failed transaction accepts no query, so it is replaced. Outside of a transaction this fails.
       await db.query('rollback and chain').catch(() => {});
       // If the connection is lost, the error of the script says so.
       if ((await readStatus().catch(() => undefined)) === 'committed') {

@@ -1,4 +1,4 @@
-// What an error of Postgres means for a client, by its SQLSTATE.
+// Converts an error of Postgres to what it means for a client, by its SQLSTATE.
 
 import {
   type Fault,
@@ -18,7 +18,7 @@ export type PgError = {
   readonly message: string;
   readonly detail?: string | undefined;
   readonly hint?: string | undefined;
-  /** The violated constraint. PostgREST has it in the message alone. */
+  /** The violated constraint. PostgREST only mentions it in the message. */
   readonly constraint?: string | undefined;
   /** The functions that were running. PostgREST does not give it. */
   readonly where?: string | undefined;
@@ -27,7 +27,7 @@ export type PgError = {
 /** PostgREST's convention for raising a status: PT404. */
 const STATUS = /^PT(4\d\d)$/;
 
-/** A foreign key, also by `on delete restrict` (23001), a unique constraint or an exclusion constraint is violated. */
+/** Violations of a foreign key (23001 for `on delete restrict`), a unique constraint or an exclusion constraint. */
 const CONFLICT = /^(23001|2350[35]|23P01)$/;
 /** Postgres's own message would reveal the constraint, and its detail the value. */
 const CONFLICT_TEXT = 'Conflicts with another record';
@@ -35,17 +35,17 @@ const CONFLICT_TEXT = 'Conflicts with another record';
 /** A value is invalid for its type (class 22), or violates the check of a domain. */
 const INVALID_VALUE = /^(22|23514$)/;
 const CHECK_VIOLATED = '23514';
-/** Types that hold every text. */
+/** Types that accept every text. */
 const TEXT = /^(text|character varying|citext)$/;
-/** A column or a domain takes no null. */
+/** A null in a column or a domain that does not accept it. */
 const NOT_NULL = '23502';
-/** The end of an error's context: Postgres was reading a parameter, perhaps with its value, and had not called the function yet. */
+/** Matches the end of an error's context if Postgres was reading a parameter, before it called the function. The value may follow. */
 const PARAMETER = /(?:^|\n)[^\n]*?\$(\d+)(?:[^\n=]*| = '(?:[^']|'')*')$/;
-/** A line that lists all parameters, as log_parameter_max_length_on_error asks for. */
+/** The line that lists all parameters, which log_parameter_max_length_on_error adds. */
 const LIST = /(?:^|\n)[^\n']*: \$1 = (?:'|NULL)/;
 /** The name of a domain in Postgres's message, with or without schema and quotes. */
 const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
-/** The name of another type in it. */
+/** The name of any other type in the message. */
 const TYPE = /\b(?:type|enum) (?:\S*\.)?"?([^".:]+?)"?(?::|$)/;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
 
@@ -73,7 +73,7 @@ export function toFailure(error: PgError): Refusal | Fault {
   return readStatus(error) ?? { kind: toFaultKind(error.code ?? ''), cause: error };
 }
 
-/** Whether an error with a context came before the call of the function. */
+/** Whether the context of an error shows that it occurred before the function was called. */
 export function isBeforeCall(where: string): boolean {
   return where === '' || LIST.exec(where)?.index === 0 || readParameter(where) !== undefined;
 }
@@ -83,15 +83,15 @@ function readParameter(where: string): string | undefined {
   return LIST.test(where) ? undefined : PARAMETER.exec(where)?.[1];
 }
 
-/** Turns the fault of an argument that Postgres cannot read into a refusal of that field: the value is the client's mistake. */
+/** Turns a fault about an argument that Postgres cannot read into a refusal of that field: the value is the client's mistake. */
 export function blameArgument(result: Result, { args }: Call): Result {
   const name = Object.keys(args)[Number(readParameter(readInvalidValue(result)?.where ?? '')) - 1];
   return blame(result, name === undefined ? [] : [name]);
 }
 
 /**
- * Does the same for an error without a context, as PostgREST gives it: blames the arguments whose value and type, or whose domain, are
- * in the message. `readTypes` returns the types of the function's arguments.
+ * Does what blameArgument does for errors without a context, such as PostgREST's: refuses the arguments whose value and type, or whose
+ * domain, the message names. `readTypes` returns the types of the function's arguments.
  */
 export async function blameNamed(
   result: Result,
@@ -101,7 +101,7 @@ export async function blameNamed(
   const { message, code } = readInvalidValue(result) ?? {};
   if (message === undefined) return result;
   const [, domain] = DOMAIN.exec(message) ?? [];
-  // A table has checks too, and its message quotes names.
+  // The check of a table has the same code, and its message quotes names.
   if (code === CHECK_VIOLATED && domain === undefined) return result;
   const [, type] = TYPE.exec(message) ?? [];
   const isQuoted = (name: string) => textsOf(args[name]).some((text) => message.includes(`"${text}"`));
@@ -115,7 +115,7 @@ export async function blameNamed(
     if (domain !== undefined) return own?.replace(/^.*\.|"/g, '') === domain;
     // The function itself may have read a text as another type.
     if (own !== undefined && TEXT.test(own)) return false;
-    // A type with a schema may be a domain over the one that is named.
+    // A type with a schema may be a domain over the type in the message.
     return type === undefined || own === undefined || own.includes('.') || own === type;
   };
   return blame(result, quoted.filter(isNamed));
@@ -141,7 +141,7 @@ function textsOf(value: Argument | undefined): readonly string[] {
   return 'json' in value ? [] : value.map(String);
 }
 
-/** The status that an error stands for, if any. Not 422, which needs a field. */
+/** Reads the status that an error stands for, if any. 422 is left out, because it needs a field. */
 function readStatus(error: PgError): Raised | undefined {
   const { code = '', message } = error;
   const [, status] = STATUS.exec(code) ?? [];

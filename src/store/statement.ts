@@ -18,10 +18,10 @@ export type Statement = {
   readonly name?: string;
 };
 
-/** Checks what is checked at a commit, before a call that is tried is rolled back. */
+/** Checks deferred constraints now, because a call that is tried and rolled back never reaches the commit. */
 export const CHECK_DEFERRED = 'set constraints all immediate';
 
-/** A statement with a name: calls that differ only in their values have the same. */
+/** A statement with a name, which is the same for calls that differ only in their values. */
 export type NamedStatement = Statement & { readonly name: string };
 
 /**
@@ -33,7 +33,7 @@ export type Format = Call['returns'] | 'columns';
 /** The alias of what a function returns. */
 const WHOLE = 'what the function returns';
 
-/** Whether the function has set the header of a repeated answer, as PostgREST takes headers from functions. */
+/** Whether the function has set the header of a repeated answer, in the setting from which PostgREST takes headers. */
 const REPLAYED = `current_setting('response.headers', true) like '%"Idempotent-Replayed"%' as replayed`;
 
 /** The maximum number of cached texts: an operation has one for each set of inputs that clients send. */
@@ -68,7 +68,7 @@ export function createStatementWriter(
 /** The result in a statement's row, which has the columns `json` and, for calls, `count` and `replayed`. */
 export function toResult(row: Row | undefined): Result {
   const [json, count, replayed] = row ?? [];
-  // PostgREST does not tell the null of jsonb from SQL's.
+  // A jsonb null counts as SQL's null, because PostgREST does not distinguish them.
   if (json === 'null') return noRecord();
   if (typeof json === 'string') {
     const counted = typeof count === 'string' ? { json, count: Number(count) } : { json };
@@ -78,7 +78,7 @@ export function toResult(row: Row | undefined): Result {
   return noRecord();
 }
 
-/** Makes a call in a transaction that is rolled back later, and checks what is checked at a commit. */
+/** Makes a call in a transaction that the caller rolls back, and checks deferred constraints. */
 export async function tryCall(db: Database, call: Call): Promise<Result> {
   const { text, values } = createStatementWriter()(call, call.returns);
   try {
@@ -100,10 +100,10 @@ function writeText(
 ): string {
   const args = argNames.map((argName, index) => `${pg.escapeIdentifier(argName)} => $${index + 1}`).join(', ');
   const result = `public.${pg.escapeIdentifier(name)}(${args})`;
-  // Postgres evaluates a condition that does not depend on the rows before it calls the function. The setting ends with the
-  // transaction, and needs no statement of its own.
+  // The settings are made in a condition, which needs no statement of its own. Postgres evaluates a condition that does not depend on
+  // the rows before it calls the function. The settings end with the transaction.
   const place = `$${argNames.length + 1}`;
-  // Postgres cuts the name of an application to 63 bytes; private.request_id needs all of the id.
+  // Postgres truncates application_name to 63 bytes, but private.request_id needs the whole id.
   const id = `pg_catalog.set_config('wellness.request_id', pg_catalog.regexp_replace(${place}, '^.* ', ''), true)`;
   const settings = [`pg_catalog.set_config('application_name', ${place}, true)`, ...(readOnly ? [] : [id])];
   const application = `(select ${settings.join(' || ')}) is not null`;
@@ -116,15 +116,15 @@ function writeText(
 function toConditions(format: Format, name: string): string[] {
   if (format === 'value') return ['r.value is not null'];
   if (format !== 'row') return [];
-  // A function that returns a row type, and not a set, says by null that there is none: that is a row of nulls here.
+  // A function that returns a row type, and not a set, returns null for no record, which is a row of nulls here.
   const isSet = `select p.proretset from pg_catalog.pg_proc p
     where p.pronamespace = 'public'::pg_catalog.regnamespace and p.proname = ${pg.escapeLiteral(name)}`;
   return [`(not r.* is null or (${isSet}))`];
 }
 
-/** What is selected, from the function's result under a condition. */
+/** The select list and the from clause for the function's result under a condition. */
 function toColumns(format: Format, result: string, where: string, answerLimit: number): string {
-  // Not larger than the limit, and computed once: Postgres would otherwise write each JSON a second time for its length.
+  // `offset 0` computes the JSON once: Postgres would otherwise write it a second time for its length.
   const toOne = (json: string, from: string) => `
     case when octet_length(o.json) > ${answerLimit} then null else o.json end as json, 1 as count, ${REPLAYED}
     from (select ${json}::text as json from ${from}${where} offset 0) o`;
@@ -136,12 +136,12 @@ function toColumns(format: Format, result: string, where: string, answerLimit: n
     case 'value':
       return toOne('to_json(r.value)', `${result} as r (value)`);
     case 'row':
-      // With a subquery, because the row of a function with one column would be that column's value; with an asterisk, because
-      // `r` alone would be a column of that name.
+      // The subquery is needed because the row of a function with one column would be that column's value. The asterisk is needed
+      // because `r` alone would be a column of that name.
       return toOne('row_to_json(r.*)', `(select * from ${result}) r`);
     case 'values':
     case 'rows': {
-      // The value of a function that returns no table is a column with the name of the alias, which no other column may have.
+      // If the function returns no table, its value is a column named after the alias. No other column may have that name.
       const one = format === 'rows' ? 'row_to_json(r.*)' : `coalesce(row_to_json(r.*) -> '${WHOLE}', row_to_json(r.*))`;
       // Not json_agg, which puts a line break between the rows.
       const rows = `coalesce(string_agg(${one}::text, ','), '')`;
@@ -153,7 +153,7 @@ function toColumns(format: Format, result: string, where: string, answerLimit: n
   }
 }
 
-/** A value as text takes the type of the function's argument: no driver has to guess it. */
+/** Writes a value as text, which takes the type of the function's argument: no driver has to guess it. */
 function toText(value: Argument | undefined): string | null {
   if (value === null || value === undefined) return null;
   if (typeof value !== 'object') return String(value);

@@ -14,7 +14,7 @@ export function isJsonObject(value: unknown): value is JsonObject {
 /** The original text of an argument of type json or jsonb: parsing and writing it again could round its numbers. */
 export type JsonText = { readonly json: string };
 
-/** An argument: a scalar, whose text Postgres converts to the argument's type, the items of an SQL array, or JSON. */
+/** An argument: a scalar (Postgres converts its text to the argument's type), the items of an SQL array, or JSON. */
 export type Argument = string | number | boolean | null | readonly Json[] | JsonText;
 
 /** A call of a Postgres function, as plain data. */
@@ -24,29 +24,29 @@ export type Call = {
   /** Arguments by name. A missing one has the function's default. */
   readonly args: Readonly<Record<string, Argument>>;
   /**
-   * What the answer is: a JSON array of all rows or of all values, the one row as an object, the one value as JSON, or nothing. A
+   * The form of the answer: a JSON array of all rows or of all values, the one row as an object, the one value as JSON, or nothing. A
    * call that finds no row for `row` or `nothing`, or null for `value`, ends as a raised 404.
    */
   readonly returns: 'rows' | 'values' | 'row' | 'value' | 'nothing';
-  /** Whether it only reads: then it may be retried after a lost connection. */
+  /** Whether the call only reads, so that it may be retried after a lost connection. */
   readonly readOnly: boolean;
 };
 
 /** The request for which a call is made; the database shows it. */
 export type Origin = {
   readonly requestId: string;
-  /** Whose share of the store the call counts in: an accepted key's, or else its network's. */
+  /** The share of the store that the call counts against: that of an accepted key, or else of the client's network. */
   readonly share?: string | undefined;
   /** The request's place in a trace (W3C Trace Context, section 3.2). */
   readonly traceparent?: string | undefined;
 };
 
-/** Rows as JSON text, which is empty for nothing. */
+/** Rows as JSON text. The text is empty if the call returns `nothing`. */
 export type Rows = {
   readonly json: string;
   /** The number of rows. */
   readonly count?: number;
-  /** Whether it is the answer to an earlier call, which this one repeats. */
+  /** Whether this is the stored answer to an earlier call that this one repeats. */
   readonly isReplayed?: boolean;
 };
 
@@ -70,7 +70,7 @@ export type Connections = {
   /** The open connections, and the idle ones among them. */
   readonly open: number;
   readonly idle: number;
-  /** How many were closed because a step stalled, by step. */
+  /** The number of connections that were closed because a step stalled, by step. */
   readonly stalled?: Readonly<Record<string, number>>;
   readonly servers?: readonly ServerReport[];
   /** How often another server has become the primary. */
@@ -93,7 +93,7 @@ export type Column = {
   readonly type: string;
   /** The values of an enumerated type. */
   readonly labels?: readonly string[] | null;
-  /** Whether it may be null; null if that is unknown. */
+  /** Whether the column may be null; null if that is unknown. */
   readonly isNullable: boolean | null;
 };
 
@@ -126,7 +126,7 @@ export type DatabaseFunction = {
   };
 };
 
-/** The functions of a store, or the fault for which it cannot describe them. */
+/** The functions of a store, or the fault that kept it from describing them. */
 export type Description = { readonly functions: readonly DatabaseFunction[] } | { readonly failure: Fault };
 
 /** Calls functions. Any number of calls may run at once. */
@@ -140,7 +140,7 @@ export interface Store {
   /** Calls a function. An aborted signal stops the work as soon as possible. Reads with the same batch may share a connection. */
   call(call: Call, signal: AbortSignal, origin?: Origin, batch?: object): Promise<Result>;
 
-  /** The fault for which the store cannot serve; undefined if it can. Never throws. */
+  /** The fault that keeps the store from serving; undefined if it can serve. Never throws. */
   check(signal: AbortSignal): Promise<Fault | undefined>;
 
   /** Why the login's rights or the store's settings are a risk; undefined if they are none. Never throws. */

@@ -1,20 +1,15 @@
-// Fair turns in front of a store, and the one repetition of a call that changed nothing.
+// Gives calls to a store fair turns, and repeats a call once if it changed nothing.
 
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { isFault, storeFault } from '../errors.ts';
 import type { Call, Failed, Origin, Result, Store } from './store.ts';
 
-/** The work of a store. */
-export type Load = {
-  /** Calls in the store. */
-  readonly running: number;
-  /** Calls in the queue. */
-  readonly waiting: number;
-};
+/** The number of calls in a store, and in its queue. */
+export type Load = { readonly running: number; readonly waiting: number };
 
 /** The limits of a store. When the queue is full, the newest call of the share with the most waiting calls is refused. */
 export type StoreLimits = {
-  /** The maximum number of taken slots. A call takes one; so does a batch of reads (Store.batch) while many reads wait. */
+  /** The maximum number of slots in use. Each call takes one, or each batch of reads (Store.batch) while many reads wait. */
   readonly slots: number;
   /** The maximum number of slots of one share; by default all. */
   readonly slotsOfShare?: number;
@@ -27,37 +22,36 @@ export type StoreLimits = {
   readonly waiting: number;
 };
 
-/** A store with its load. */
+/** A store that limits its calls and reports its load. */
 export type LimitedStore = Store & Required<Pick<Store, 'connections' | 'renew'>> & { load(): Load };
 
-/** A taken slot: how many calls it has, how many of them run, when the last one began or ended, and whether that is long ago. */
+/** A taken slot: its number of calls, how many of them still run, when one last began or ended, and whether that is long ago. */
 type Slot = { readonly size: number; running: number; movedAt: number; isSlow: boolean };
 
-/** Without an answer for this long, in milliseconds, a slot is slow: waiting reads take another. On a busy machine 2 is too little. */
+/** A slot is slow after this time without an answer, in milliseconds; waiting reads then take another. On a busy machine 2 is too short. */
 const FAST_MS = 5;
 
 /**
- * A transaction was rolled back to resolve a deadlock, or as it could not be serialized: Postgres's manual advises to repeat it. Or a
- * server that has become a standby refused to write: the store looks for the primary now. Or Citus used a connection between its nodes
- * whose transaction had failed: outside of one, no call can meet that otherwise.
+ * Errors after which a call is repeated: a transaction that was rolled back because of a deadlock or a serialization failure, as
+ * Postgres's manual advises; a write to a server that has become a standby (25006), because the store looks for the primary now; and
+ * 25P02, which outside of a transaction only comes from a connection between Citus nodes whose own transaction had failed.
  */
 const UNDONE = /^(40(001|P01)|25006|25P02)$/;
 
-/** A waiting call. */
 type Waiting = {
   readonly share: Share;
   readonly readOnly: boolean;
   readonly signal: AbortSignal;
-  /** Receives the slot in which the call begins, or why it does not. */
+  /** Receives the slot of the call, or the failure if it gets none. */
   readonly settle: (turn: Slot | Failed) => void;
 };
 
-/** One share: its waiting calls, and the number of running ones and of their slots. A call in a batch of n reads counts 1/n slot. */
+/** A share: its waiting calls, and the number of running ones and of their slots. A call in a batch of n reads counts 1/n slot. */
 type Share = { readonly name: string | undefined; readonly calls: Waiting[]; running: number; slots: number };
 
 /**
  * Limits the calls in a store, and divides it fairly: waiting calls take turns by share, and one share cannot take every slot, so
- * one key's many calls do not hold up another's. Retries once a read after a lost connection, because a restarted server leaves
+ * one key's many calls do not hold up another's. Retries once: a read after a lost connection, because a restarted server leaves
  * dead connections behind, and any call that Postgres has undone in favour of others, or refused as a standby.
  */
 export function limited(store: Store, limits: StoreLimits): LimitedStore {
@@ -70,7 +64,7 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
     try {
       const result = await store.call(call, signal, origin, turn);
       if (!mayRepeat(call, result)) return result;
-      // By then the store has noticed the other connections that were lost at the same time.
+      // In the next turn the store knows which other connections were lost at the same time.
       await nextTurn();
       return signal.aborted ? result : await store.call(call, signal, origin);
     } finally {
@@ -95,7 +89,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
    * table keeps the entries of all later ones until a full garbage collection.
    */
   const shares: Share[] = [];
-  const few = maxBatch > 1 ? fastSlots : limits.slots;
+  const maxFast = maxBatch > 1 ? fastSlots : limits.slots;
   /** The slots of reads. */
   const reading = new Set<Slot>();
   let free = limits.slots;
@@ -157,12 +151,12 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
     });
   }
 
-  /** Gives the free slots to waiting calls; reads get only those that they may take. */
+  /** Gives the free slots to waiting calls. Reads get no more than `maxFast` slots that are not slow. */
   function beginWaiting(): void {
     removeAborted();
     while (free > 0 && waiting > 0) {
       const fast = [...reading].filter(({ isSlow }) => !isSlow).length;
-      const slots = Math.min(free, few - fast);
+      const slots = Math.min(free, maxFast - fast);
       if (slots <= 0) watch();
       const batch = slots > 0 ? takeBatch(slots) : takeNext(({ readOnly }) => !readOnly);
       if (batch.length === 0) return;
