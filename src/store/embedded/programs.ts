@@ -7,7 +7,7 @@ import { basename, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { OperatorError } from '../../errors.ts';
 
-/** The programs, and their major version. */
+/** The paths of the programs, and their major version. */
 export type Programs = { readonly initdb: string; readonly postgres: string; readonly version: number };
 
 /** A command to put before a program, and the user to spawn it as. */
@@ -61,8 +61,8 @@ function linkLibraries(native: string): void {
 }
 
 /**
- * How to start a program on a folder: root runs it as the folder's owner, because Postgres refuses to run as root. Below a folder
- * that only root can enter, such as /root, the program needs the privilege to do so.
+ * Finds how to start a program on a folder. Root runs it as the folder's owner, because Postgres refuses to run as root. If only root
+ * can enter a folder above, such as /root, the program needs a privilege to do so.
  */
 export function toLauncher(folder: string, { postgres }: Programs): Launcher {
   if (process.getuid?.() !== 0) return { command: [], user: {} };

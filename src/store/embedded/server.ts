@@ -1,4 +1,4 @@
-// A Postgres as a child process: creates the data folder, starts, restarts and stops the server.
+// Runs Postgres as a child process: creates the data folder, and starts, restarts and stops the server.
 
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -34,23 +34,23 @@ export type ServerProcess = {
   stop(): Promise<void>;
 };
 
-/** Postgres did not start, or did not create a data folder; the message has its reason. */
+/** Postgres did not start, or did not create a data folder; the message says why. */
 export class ServerError extends OperatorError {}
 
-/** How long a server that starts may be silent, in milliseconds: a recovery tells of its progress every 10 s. */
+/** How long a starting server may log nothing, in milliseconds. A recovery logs its progress every 10 s. */
 const START_MS = 60_000;
 /** How long a server may take to stop, in milliseconds. Then it is killed, and the next start replays the WAL. */
 const STOP_MS = 5_000;
 /** How often the server's state is checked, and the delay after a failed start, in milliseconds. */
 const POLL_MS = 10;
 const RETRY_MS = 500;
-/** How much of the end of the log is kept, in characters. */
+/** The number of characters that are kept from the end of the log. */
 const LOG_LENGTH = 10_000;
 
 /**
- * Runs a program until standard input ends: the kernel closes that with the gateway, however it ends. Ignores the signals of a
+ * Runs a program until standard input ends: the kernel closes it when the gateway ends, for whatever reason. Ignores the signals of a
  * terminal or a service manager, because the server has to outlive the requests, and SIGPIPE, because nobody may read its errors
- * any more. No core, which has personal data and takes a full disk's last space. $1 is a folder to remove.
+ * any more. Writes no core dump, which would contain personal data and fill the disk. $1 is a folder to remove.
  */
 const KEEPER = `
 trap '' HUP INT TERM PIPE
@@ -65,9 +65,9 @@ kill -KILL "$reader" 2>/dev/null
 exit "$code"`;
 
 /**
- * Listens on the socket only, logs no personal data, and takes less memory than by default: the system caches the files too. After a
- * crash of one of its processes it ends, and is started again: Postgres 18 has been seen to stay in its own recovery for ever if the
- * disk is full then.
+ * The server listens on the socket only, logs no personal data, and takes less memory than by default, because the system caches the
+ * files too. It ends after a crash of one of its processes, and the gateway starts it again: if the disk is full, Postgres 18 has been
+ * seen to stay in its own recovery for ever.
  */
 const SETTINGS: Settings = {
   listen_addresses: '',
@@ -98,7 +98,7 @@ async function initdb(folder: string, programs: Programs, ...args: string[]): Pr
   if (run.child.exitCode !== 0) throw toError(run);
 }
 
-/** Starts a server, after ending one on the folder that has outlived its gateway. Rejects with ServerError. */
+/** Starts a server, after ending any that has outlived its gateway on the same folder. Rejects with ServerError. */
 export async function startServer(options: ServerOptions): Promise<ServerProcess> {
   const { folder, onWarning = () => {} } = options;
   const stopping = new AbortController();
@@ -129,7 +129,7 @@ export async function startServer(options: ServerOptions): Promise<ServerProcess
   };
 }
 
-/** A program under the keeper. */
+/** A program that KEEPER runs. */
 type Run = {
   readonly child: ChildProcess;
   readonly ended: Promise<void>;
@@ -150,12 +150,12 @@ async function start(options: ServerOptions, stopping: AbortSignal): Promise<Run
       if (performance.now() > run.heardAt + START_MS) kill(readPid(folder), 'SIGKILL');
       await delay(POLL_MS);
     }
-    // Where endOther finds only the postmaster, others may hold the shared memory of a killed one for a moment.
+    // Outside of Linux endOther ends only the postmaster, and its other processes may hold the shared memory for a moment.
     if (!/pre-existing shared memory block/.test(run.log) || performance.now() > until) throw toError(run);
   }
 }
 
-/** A line of the server itself: those with a client's text begin with the prefix of a session, or with a tab. */
+/** The server's own line: lines with a client's text begin with the prefix of a session, or with a tab. */
 const SMART_SHUTDOWN = /^LOG: {2}received smart shutdown request$/m;
 
 function launch(options: ServerOptions, file: string, args: readonly string[], stopping?: AbortSignal): Run {
@@ -169,7 +169,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   const stop = () => child.stdin?.end();
   const write = (text: string) => {
     run.log = (run.log + text).slice(-LOG_LENGTH);
-    // Those who try to connect say nothing about its start.
+    // Lines of sessions, such as attempts to connect, say nothing about the progress of the start.
     if (!text.startsWith('session: ')) run.heardAt = performance.now();
     // After a SIGTERM Postgres refuses new sessions, and waits for the end of the gateway's, which do not end by themselves.
     if (SMART_SHUTDOWN.test(run.log)) stop();
@@ -179,8 +179,7 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
   if (stopping?.aborted) stop();
   stopping?.addEventListener('abort', stop);
   const end = async () => {
-    // Every process of the server holds the output, which is closed after the last of them. If one cannot be ended, the next start
-    // tells why.
+    // The output closes when the last process of the server has ended. If one cannot be ended, the next start says why.
     const ending = once(child, 'exit').then(() => endOther(folder).catch(() => {}));
     await Promise.all([ending, once(child, 'close')]).catch(({ message }) => write(`FATAL: ${message}`));
     run.hasEnded = true;
@@ -191,16 +190,16 @@ function launch(options: ServerOptions, file: string, args: readonly string[], s
 }
 
 /**
- * Log lines without the reason of an end: those of sessions but for a panic, statements, normal work but for a crash, and what
- * follows the first line of a message.
+ * Log lines that do not say why a server ended: lines of sessions except a panic, statements, normal work except a crash, and the
+ * lines of a message after its first.
  */
-const OTHER =
+const IRRELEVANT =
   /^(session(?!: PANIC)|LOG(?!.* was terminated by )|WARNING|HINT|STATEMENT|DETAIL: {2}Failed process was running):|^\t|^$/;
 const REASON = /(?:LOG|FATAL|PANIC|DETAIL|error): +/;
 
 /** The error of a program that has ended, with the reason from its log. */
 function toError({ log, child }: Run): ServerError {
-  const lines = log.split('\n').filter((line) => !OTHER.test(line));
+  const lines = log.split('\n').filter((line) => !IRRELEVANT.test(line));
   const reasons = lines.flatMap((line) => line.split(REASON)[1] ?? []);
   const isRefused = /^(FATAL: spawn|setpriv)/.test(log) && process.getuid?.() === 0;
   const advice = isRefused ? '; run the gateway as another user than root, in a folder of that user' : '';
@@ -209,7 +208,7 @@ function toError({ log, child }: Run): ServerError {
   return new ServerError(`Postgres has ended: ${reason}${advice}`);
 }
 
-/** The lines of the server's file: the first is its process id, the eighth its state. */
+/** The lines of postmaster.pid: the first is the process id, the eighth the server's state. */
 function readPidFile(folder: string): string[] {
   try {
     return readFileSync(join(folder, 'postmaster.pid'), 'utf8').split('\n');
@@ -222,8 +221,8 @@ const readPid = (folder: string): number | undefined => Number(readPidFile(folde
 const isReady = (folder: string): boolean => /^(ready|standby)/.test(readPidFile(folder)[7] ?? '');
 
 /**
- * Ends the processes of a server, and removes postmaster.pid: Postgres would take any process with that id, such as one in a
- * restarted container, for a running server.
+ * Ends the processes of a server, and removes postmaster.pid. Postgres takes any process with that id for a running server, such as
+ * one in a restarted container.
  */
 async function endOther(folder: string): Promise<void> {
   const postmaster = readPid(folder);

@@ -1,4 +1,4 @@
-// The server of an embedded store: creates and migrates the database in a folder. The Postgres store makes the calls.
+// Runs the server of an embedded store, and creates and migrates its database. The Postgres store makes the calls.
 
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -36,12 +36,12 @@ type EmbeddedOptions = {
   readonly onWarning?: (text: string) => void;
 };
 
-/** The migrations of a store, and the rows of a new one. */
+/** The folder of the migrations, and a script with the rows of a new store. */
 export type Content = { readonly migrationsDir: string; readonly seed?: Script | undefined };
 
 /** The server of an embedded store. */
 export type EmbeddedServer = {
-  /** The folder, also if it is temporary. */
+  /** The data folder, which may be temporary. */
   readonly dataDir: string;
   /** Applies the pending migrations of a folder, and returns their files. Throws MigrationError. */
   migrate(migrationsDir: string): Promise<string[]>;
@@ -58,7 +58,7 @@ create role ${LOGIN} login noinherit;
 grant gateway to ${LOGIN};
 grant connect on database ${DATABASE} to ${LOGIN};`;
 
-/** Connections beyond the gateway's: for administrators, backups, and those that replace stalled ones. */
+/** Connections in addition to the gateway's: for administrators, backups, and replacements of stalled connections. */
 const OTHER_CONNECTIONS = 20;
 
 /** The URL of a store's server, for the gateway's login or for its administrator. */
@@ -111,12 +111,12 @@ export async function openServer(options: EmbeddedOptions, content?: Content): P
   }
 }
 
-/** How a store is restored from a backup. `T` is what it takes over from the store that it replaces. */
+/** How to restore a store from a backup. `T` is what is kept of the store that it replaces. */
 export type Restore<T> = {
   readonly migrationsDir: string;
   /** Writes the backup to a folder. */
   unpack(folder: string): void;
-  /** Reads from the existing store. */
+  /** Reads what is kept of the existing store. */
   read(db: Database): Promise<T>;
   /** Writes to the new store before it replaces the old one. Without an old one `read` is undefined. */
   write(db: Database, read: PromiseSettledResult<T> | undefined): Promise<void>;
@@ -145,7 +145,6 @@ export async function restoreStore<T>(
   }
 }
 
-/** A folder that is locked for this process. */
 type LockedFolder = {
   readonly dataDir: string;
   readonly programs: Programs;
@@ -174,8 +173,8 @@ async function createDatabase(locked: LockedFolder, content: Content | undefined
 }
 
 /**
- * Creates a database beside that of the store, works on it, and replaces the old one once the new one is complete and on the disk.
- * If the process is killed before, the store is as it was.
+ * Creates a database beside that of the store, runs `work` on it, and replaces the old one once the new one is complete and on the
+ * disk. If the process is killed earlier, the store is unchanged.
  */
 async function makeDatabase<T>(
   locked: LockedFolder,
@@ -204,21 +203,21 @@ async function onServer<T>(locked: LockedFolder, folder: string, work: (db: pg.C
   return asAdministrator(locked, work, folder === database ? socketFolder : folder).finally(() => server.stop());
 }
 
-/** An unfinished database has the socket in its own folder, and is flushed to the disk as a whole at the end. */
+/** Starts the server of a folder. An unfinished database has its socket in its own folder, and is written to the disk at the end. */
 function startIn(locked: LockedFolder, folder: string): Promise<ServerProcess> {
   const { dataDir, programs, options } = locked;
   const { database, socketFolder } = toPaths(dataDir);
   const { connections = 10, onWarning = () => {} } = options;
-  const isMade = folder === database;
+  const isInPlace = folder === database;
   return startServer({
     programs,
     folder,
     settings: {
-      unix_socket_directories: isMade ? socketFolder : folder,
+      unix_socket_directories: isInPlace ? socketFolder : folder,
       max_connections: connections + OTHER_CONNECTIONS,
-      ...(isMade && isDurable(locked) ? {} : { fsync: 'off', full_page_writes: 'off' }),
+      ...(isInPlace && isDurable(locked) ? {} : { fsync: 'off', full_page_writes: 'off' }),
     },
-    temporary: isMade && !options.dataDir ? dataDir : undefined,
+    temporary: isInPlace && !options.dataDir ? dataDir : undefined,
     onWarning,
   });
 }
@@ -235,7 +234,7 @@ function checkVersion(folder: string, { version }: Programs): void {
   );
 }
 
-/** Connects to the server as its administrator. */
+/** Runs `work` on a connection of the administrator. */
 async function asAdministrator<T>(
   { dataDir, options }: LockedFolder,
   work: (db: pg.Client) => Promise<T>,
