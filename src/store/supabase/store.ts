@@ -1,4 +1,4 @@
-// The store Supabase: calls functions through the Data API of a project, or through another PostgREST.
+// The Supabase store: calls functions through the Data API of a project, or through another PostgREST.
 
 import { constants } from 'node:buffer';
 import type { IncomingHttpHeaders } from 'node:http';
@@ -31,14 +31,14 @@ type SupabaseOptions = {
   readonly answerLimit?: number;
 };
 
-/** What a call and createFetch tell each other, past supabase-js. */
+/** What a call and createFetch exchange, because supabase-js does not pass it on. */
 type Exchange = {
   readonly origin: Origin | undefined;
   /** The arguments as JSON. */
   readonly body: string;
   isTooLarge: boolean;
   isReplayed: boolean;
-  /** That of PostgREST: supabase-js takes an empty 404 for a success. */
+  /** The status of PostgREST's answer: supabase-js takes an empty 404 for a success. */
   status: number;
 };
 
@@ -66,7 +66,7 @@ export function openSupabase(options: SupabaseOptions): Store {
   const { origin } = new URL(options.url);
   // A call times out at its deadline. An earlier timeout of its connection would look like a lost connection.
   const pool = new Pool(origin, { connections: options.connections, connectTimeout: options.deadlineMs + LATE_MS });
-  /** By the number that supabase-js passes on in the header EXCHANGE. */
+  /** The running calls by the number that supabase-js passes on in the header EXCHANGE. */
   const exchanges = new Map<string, Exchange>();
   let count = 0;
   const client = createClient(options.url, options.key, {
@@ -74,7 +74,7 @@ export function openSupabase(options: SupabaseOptions): Store {
     // Otherwise supabase-js looks for a session at every call.
     accessToken: async () => options.key,
   });
-  /** PostgREST's root describes the database as an OpenAPI document; without the functions, to HEAD. */
+  /** Asks PostgREST's root, which describes the database as an OpenAPI document. The answer to HEAD has no functions. */
   const askRoot = async (method: 'GET' | 'HEAD', signal: AbortSignal): Promise<Description> => {
     try {
       const headers = toHeaders(options.key);
@@ -130,7 +130,7 @@ export function openSupabase(options: SupabaseOptions): Store {
     },
     describe: (signal) => askRoot('GET', signal),
     connections: () => ({ open: pool.stats.connected, idle: pool.stats.free }),
-    // pool.close() would wait for the connections of calls that were given up, one after the other.
+    // pool.close() would wait for the connections of abandoned calls, one after the other.
     close: () => pool.destroy(),
   };
 }
@@ -160,9 +160,9 @@ function createFetch(
       throw error.message ? error : new Error(messageOf(error), { cause: error });
     });
     Object.assign(exchange, { status, isReplayed: 'idempotent-replayed' in headers });
-    // Not a Response, which takes a tenth of a call's processor time for streaming the text.
+    // This is no Response, which takes a tenth of a call's processor time for streaming the text.
     return {
-      // A function may raise an error with the status of a success. PostgREST says of every success which rows it has.
+      // A function may raise an error with a success status. PostgREST adds Content-Range to real successes only.
       ok: status >= 200 && status < 300 && 'content-range' in headers,
       status,
       statusText: '',
@@ -180,12 +180,11 @@ type TextAnswer = {
   readonly text: string;
 };
 
-/** The body is larger than the limit. */
 class BodyTooLarge extends Error {}
 
 /**
  * Sends a request and reads the answer as text; the signal cancels it. Rejects with BodyTooLarge for more than `limit` bytes, and
- * otherwise as `pool.request` does, which makes a stream of each body and takes twice the processor time.
+ * otherwise as `pool.request` does. That makes a stream of each body and takes twice the processor time.
  */
 function requestText(
   pool: Pool,
@@ -243,24 +242,24 @@ function toHeaders(key: string): Record<string, string> {
     authorization: `Bearer ${key}`,
     'content-type': 'application/json',
     'content-profile': 'public',
-    // Times in the zone of the database would have other texts than on Postgres.
+    // Without this, times would be in the zone of the database, unlike on Postgres.
     prefer: 'timezone=UTC',
     'user-agent': 'wellness-gateway',
   };
 }
 
 function toResult(call: Call, { error, data, status }: RpcAnswer): Result {
-  if (error) return { failure: toFailureOf(error, status) };
-  // A function may set the status of a success.
+  if (error) return { failure: toRpcFailure(error, status) };
+  // A function may set the status of a success, so any 2xx counts.
   const result = status < 300 ? readResult(call, typeof data === 'string' ? data : '') : undefined;
   if (result) return result;
   return storeFault('storeError', new Error(`the answer, of status ${status}, is not what ${call.function} returns`));
 }
 
 /** A network failure has an empty code, a proxy's error page has none; errors of PostgREST and Postgres always have one. */
-function toFailureOf(error: NonNullable<RpcAnswer['error']>, status: number): ReturnType<typeof toFailure> {
+function toRpcFailure(error: NonNullable<RpcAnswer['error']>, status: number): ReturnType<typeof toFailure> {
   const { code, message, details, hint } = error;
-  // PostgREST sends the message of a raised status in a line of HTTP.
+  // PostgREST writes the message of a raised status into the status line of HTTP.
   if (/HTTP\/1\.1 protocol \(.*(response line|header token)/.test(message ?? '')) {
     return { kind: 'storeError', cause: `${message}: does a message that SQL raises have a line break?` };
   }
@@ -304,8 +303,8 @@ type DescribedParameter = { readonly name?: string; readonly format?: string; re
 const PREFIX = '/rpc/';
 
 /**
- * The functions in the OpenAPI 2.0 document at the root of a PostgREST: names and arguments of those that the caller may
- * execute, and nothing of results.
+ * Reads the functions in the OpenAPI 2.0 document at the root of a PostgREST: the names and arguments of those that the caller may
+ * execute. The document does not describe their results.
  */
 function readPublished(text: string): DatabaseFunction[] {
   const { paths = {} } = (parse(text) ?? {}) as Published;
@@ -314,7 +313,7 @@ function readPublished(text: string): DatabaseFunction[] {
     const named = (get?.parameters ?? []).filter(({ name }) => name !== undefined);
     const args = named.map(({ name = '', format, required }) => ({
       name,
-      // Of a variadic argument it names no type.
+      // The document gives no type for a variadic argument.
       type: format ?? 'variadic array',
       hasDefault: required !== true,
     }));
