@@ -1,4 +1,4 @@
-// A pg client that connects as DATABASE_URL says, whose promises reject whatever the server sends.
+// A pg client that connects as DATABASE_URL says. Its promises reject even if pg cannot read what the server sends.
 
 import { readFileSync } from 'node:fs';
 import type { Duplex } from 'node:stream';
@@ -16,7 +16,7 @@ type ClientConnection = pg.Connection & {
 
 /** How long the server may take to confirm a cancellation, in milliseconds. */
 const CONFIRM_MS = 500;
-/** The largest scram_iterations of a server: a login with them takes seconds. */
+/** The maximum scram_iterations that a server may ask for. A login with that many takes seconds. */
 const MAX_ITERATIONS = 10_000_000;
 
 const UNTRUSTED =
@@ -40,11 +40,11 @@ const POOLER_CODES = [
   [/^no such database: /, '3D000'],
 ] as const;
 
-/** How pg says so where the server asks for one. */
+/** The message of pg if the server asks for a password and there is none. */
 const NO_PASSWORD = /client password must be /;
 
 export class Client extends pg.Client {
-  /** The server's process and the key that cancels its query; invented by a pooler. */
+  /** The server's process, and the key that cancels its query. A pooler invents both. */
   declare readonly processID: number;
   declare readonly secretKey: number;
   declare readonly sslNegotiation: string;
@@ -71,7 +71,7 @@ export class Client extends pg.Client {
       this.settings.set(parameterName, parameterValue);
     });
     guardParser(this.connection as ClientConnection);
-    if (mustBind) insistOnBinding(this.connection);
+    if (mustBind) requireBinding(this.connection);
   }
 
   override async connect(): Promise<this> {
@@ -136,9 +136,9 @@ function guardParser(connection: ClientConnection): void {
 }
 
 /** Ends a login without channel binding before a password is sent (RFC 5802, section 6). */
-function insistOnBinding(connection: pg.Connection): void {
+function requireBinding(connection: pg.Connection): void {
   const refuse = () => {
-    // Before the socket would tell of it, a server that trusts has the client ready.
+    // Without this event, the error would come too late: a server that asks for no password has the client ready before the socket ends.
     connection.emit('error', new Error('the server offers no channel binding: channel_binding=require'));
     connection.stream.destroy();
   };
@@ -159,7 +159,7 @@ export function describeServers({ servers }: DatabaseAddress): string {
   return `Postgres at ${clients.map(({ host, port }) => `${host}:${port}`).join()}/${clients[0]?.database}`;
 }
 
-/** The first server to which rows travel over a network in plain text, without anybody having asked for that. */
+/** The first server to which rows travel over a network in plain text, although nobody has asked for that. */
 export function findPlainText({ servers }: DatabaseAddress): string | undefined {
   return servers.find(({ config }) => {
     const { host, ssl } = new pg.Client(config);

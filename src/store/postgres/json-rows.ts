@@ -58,7 +58,7 @@ function word(bytes: Buffer, begin: number, end: number, out: Buffer, from: numb
   return to + 1;
 }
 
-/** A number; NaN and Infinity, which JSON does not have, as text. */
+/** A number. NaN and Infinity become strings, because JSON has no such numbers. */
 const number: Write = (bytes, begin, end, out, to) =>
   // NaN and Infinity end in a letter.
   isDigit(bytes[end - 1]) ? copy(bytes, begin, end, out, to) : word(bytes, begin, end, out, to);
@@ -69,7 +69,7 @@ const boolean: Write = (bytes, begin, _end, out, to) => {
   return copy(value, 0, value.length, out, to);
 };
 
-/** A time: JSON has a T where the text has a space, if any: `infinity` has none. */
+/** A time: JSON has a T in place of the space. `infinity` has no space. */
 function timestamp(bytes: Buffer, begin: number, end: number, out: Buffer, from: number): number {
   const to = word(bytes, begin, end, out, from);
   let at = from;
@@ -78,12 +78,12 @@ function timestamp(bytes: Buffer, begin: number, end: number, out: Buffer, from:
   return to;
 }
 
-/** A time with a zone, which has minutes in JSON. */
+/** A time with a zone, whose minutes JSON always has. */
 const timestamptz: Write = (bytes, begin, end, out, from) => {
   const isBeforeChrist = bytes[end - 1] === 0x43;
   if (!isBeforeChrist && !isDigit(bytes[end - 1])) return word(bytes, begin, end, out, from);
   const zoneEnd = isBeforeChrist ? end - BEFORE_CHRIST.length : end;
-  // Without the quote.
+  // The closing quote is overwritten.
   let to = timestamp(bytes, begin, zoneEnd, out, from) - 1;
   if (bytes[zoneEnd - MINUTES.length] !== COLON) to = copy(MINUTES, 0, MINUTES.length, out, to);
   if (isBeforeChrist) to = copy(BEFORE_CHRIST, 0, BEFORE_CHRIST.length, out, to);
@@ -107,7 +107,7 @@ function copy(bytes: Uint8Array, begin: number, end: number, out: Buffer, from: 
 }
 
 const { builtins } = pg.types;
-/** By type. Only Postgres can write other types, such as arrays and user-defined ones. */
+/** The writers by type. Only Postgres can write other types, such as arrays and user-defined ones. */
 const WRITERS: ReadonlyMap<number, Write> = new Map([
   [builtins.TEXT, text],
   [builtins.VARCHAR, text],
@@ -148,7 +148,7 @@ export class JsonRows {
   #end = 0;
   #count = 0;
 
-  /** The bytes of the array without its end. */
+  /** The number of bytes of the array, without its end. */
   get bytes(): number {
     return this.#end;
   }
@@ -187,7 +187,6 @@ export class JsonRows {
     return array;
   }
 
-  /** Drops the rows. */
   clear(): void {
     this.#end = 0;
     this.#count = 0;

@@ -4,9 +4,9 @@ import { DatabaseError, serialize } from 'pg-protocol';
 import type { Row } from '../statement.ts';
 import type { ColumnDescription } from './json-rows.ts';
 
-/** Every message begins with a code and a length, of this many bytes. */
+/** The number of bytes before the body of a message: its code and its length. */
 export const HEADER = 5;
-/** The code of each message that matters. */
+/** The codes of the messages that a connection reads. */
 export const COMMAND_COMPLETE = 0x43;
 export const DATA_ROW = 0x44;
 export const ERROR_RESPONSE = 0x45;
@@ -19,7 +19,7 @@ const MAX_LENGTH = 0x3fffffff;
 
 const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
 const BEGIN = Buffer.concat([serialize.parse({ text: 'begin' }), serialize.bind(), serialize.execute()]);
-/** Comes after another Sync: Postgres skips everything up to that after an error, and then this rolls back. */
+/** Follows another Sync. After an error Postgres skips everything up to that Sync, and then this commit rolls back. */
 const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
 
 /** Closes a prepared statement. It is no error if there is none. */

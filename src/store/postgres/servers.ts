@@ -1,5 +1,5 @@
-// The servers of one database, of which the primary is used. They are looked at twice a second, each over a connection of its own,
-// and at once when a call fails. A database with one server of any role is not looked at.
+// Finds the primary among the servers of a database. Each server is looked at (asked for its state) twice a second over a connection
+// of its own, and soon after a failed call. A single server that may have any role is not looked at.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import pg from 'pg';
@@ -13,22 +13,22 @@ import { Pool, type PoolOptions } from './pool.ts';
 
 type ServersOptions = PoolOptions & {
   readonly address: DatabaseAddress;
-  /** How long a server may take to answer a look, login included, in milliseconds; 1 s by default. */
+  /** The timeout of a look at a server, login included, in milliseconds; 1 s by default. */
   readonly lookMs?: number;
   /** Receives a line for each change of a server's role. */
   readonly onChange?: ((text: string, isProblem: boolean) => void) | undefined;
 };
 
-/** How long to wait between two rounds of looks, in milliseconds: usually, without a primary, and after a failed call. */
+/** The pauses between two rounds of looks, in milliseconds: with a primary, without one, and after a failed call. */
 const PERIOD_MS = 500;
 const SEARCH_MS = 100;
 const PAUSE_MS = 20;
-/** A gateway does not wait longer for a server's answer: until then no other one can become the primary. */
+/** The default timeout of a look. While a server is waited for, no other one can become the primary. */
 const LOOK_MS = 1_000;
 
-/** Names are for pg; a pool's connection gives the values in this order. */
+/** Reads a server's state. pg gives it by column name, a pool's connection in this order. */
 const STATE = `
-select -- When it started: not its address, because a server may have several, such as those of both versions of IP.
+select -- The time of the start identifies a server. A server may have several addresses, such as one for each version of IP.
        extract(epoch from pg_postmaster_start_time())::text as instance,
        current_setting('default_transaction_read_only') = 'on' as "isReadOnly",
        case when pg_is_in_recovery() then 0
@@ -40,12 +40,12 @@ export class Server {
   readonly pool: Pool;
   /** How its connections are opened. */
   readonly options: OpenOptions;
-  /** The timeline on which it accepts writes, which grows with each promotion; 0 for a standby, and while it is away. */
+  /** The timeline on which the server accepts writes, which grows with each promotion; 0 for a standby, and while it is away. */
   timeline = 0;
-  /** Identifies the running server, also behind a pooler; another one after a restart. */
+  /** Identifies the running server, also behind a pooler. It changes with each start. */
   instance: string | undefined;
   isReadOnly = false;
-  /** Whether there is no current state. */
+  /** Whether the current state is unknown. */
   isAway = true;
   role: ServerReport['role'] = 'unknown';
   /** Why it has its role. */
@@ -76,14 +76,14 @@ export class Server {
           }
           return (await client.query(STATE)).rows[0];
         } catch (error) {
-          // A server that has no connection left, or refuses the password by now, still serves those that are open.
+          // A server that has no connection left, or refuses the password by now, still serves open connections.
           if (!(error instanceof pg.DatabaseError) || this.pool.size.open === 0) throw error;
           this.#forgetClient();
           client = undefined;
           return this.#askPool(signal);
         }
       });
-      // The server has refused a write meanwhile: this state is out of date.
+      // The server has refused a write meanwhile, so this state is out of date.
       if (this.#client !== client) return;
       if (this.instance && this.instance !== state.instance) {
         this.pool.cut(new Error(`${this.name} is another server now, or was started again`));
@@ -92,12 +92,12 @@ export class Server {
       // A session keeps the default_transaction_read_only of its login.
       if (this.isReadOnly) this.#forgetClient();
     } catch (error) {
-      // Of a connection that is lost already, pg says only that it is.
+      // pg does not say why a connection was lost earlier.
       if (this.#client === client) this.doubt(client?.lost ?? (error as Error));
     }
   }
 
-  /** Takes the server for away until the next look. */
+  /** Marks the server as away until the next look. */
   doubt(error: Error): void {
     this.isAway = true;
     this.reason = `is away: ${messageOf(error)}`;
@@ -116,7 +116,7 @@ export class Server {
     return { instance, isReadOnly: isReadOnly === 't', timeline: Number(timeline) };
   }
 
-  /** Rejects for a connection to another server: a name may lead to several servers, and to another one after a failover. */
+  /** Rejects if a connection leads to another server: a name may stand for several servers, or lead to another one after a failover. */
   async #verify(client: Client): Promise<void> {
     const { rows } = await client.query(STATE);
     if (rows[0].instance === this.instance) return;
@@ -197,7 +197,7 @@ export class Servers {
   async #lookAtAll(): Promise<void> {
     await Promise.all(this.all.map((server) => server.look(this.#options.lookMs ?? LOOK_MS)));
     if (!this.#isWatching) return;
-    this.#giveRoles();
+    this.#assignRoles();
     // The timer keeps a command alive that waits for the primary: while every server is away, nothing else does.
     this.#timer = setTimeout(() => this.look(), (this.primary ? PERIOD_MS : SEARCH_MS) - PAUSE_MS);
   }
@@ -206,7 +206,7 @@ export class Servers {
    * Finds the primary. A server that accepts writes may be an old primary that has not noticed a failover: the highest timeline
    * wins, and one below that of the last primary is refused.
    */
-  #giveRoles(): void {
+  #assignRoles(): void {
     const last = this.#last;
     const timeline = Math.max(this.#timeline, ...this.all.map((server) => server.timeline));
     const newest = this.all.filter((server) => server.timeline === timeline);
@@ -221,7 +221,7 @@ export class Servers {
     if (primary) [this.#last, this.#timeline] = [primary, timeline];
     for (const server of this.all) {
       const rival = primary ? `${primary.name} is the primary` : `its timeline ${server.timeline} is old`;
-      const [role, reason] = judge(server, server === primary, this.#mistake ?? `it accepts writes, and ${rival}`);
+      const [role, reason] = toRole(server, server === primary, this.#mistake ?? `it accepts writes, and ${rival}`);
       server.reason = reason;
       // Another reason for the same role, such as another network error, is not logged.
       if (role === server.role) continue;
@@ -243,8 +243,8 @@ export class Servers {
   }
 }
 
-/** The role of a server, and its reason. `obstacle` is why one that is neither away nor a standby is not the primary. */
-function judge(server: Server, isPrimary: boolean, obstacle: string): [ServerReport['role'], string] {
+/** The role of a server, and the reason for it. `obstacle` says why a server that accepts writes is not the primary. */
+function toRole(server: Server, isPrimary: boolean, obstacle: string): [ServerReport['role'], string] {
   if (server.isAway) return ['away', server.reason];
   if (server.timeline === 0) return ['standby', 'is a standby'];
   return isPrimary ? ['primary', 'is the primary'] : ['refused', `is not used: ${obstacle}`];
