@@ -30,7 +30,7 @@ export type Setting = {
   /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
   readonly coverage: Coverage;
-  /** Another tenant's key, one that may only read, and one over its limit. */
+  /** Another tenant's key, a key that may only read, and a key over its limit. */
   readonly otherKey?: string;
   readonly readKey?: string;
   readonly limitedKey?: string;
@@ -40,7 +40,7 @@ export type Setting = {
   readonly sender?: symbol;
   /** The other tenant's records by list, as first read. */
   readonly foreign: Map<ListOperation, Promise<readonly Row[]>>;
-  /** By list the records that the checks of lists have read with the run's own key, each with its request. */
+  /** The records that the checks of lists have read with the run's own key, each with its request, by list. */
   readonly shown: Map<ListOperation, Map<string, Request>>;
   readonly seed: number;
   /** Generated values per check, in addition to those at the bounds. */
@@ -53,10 +53,10 @@ export type Setting = {
 /** `run` throws Mismatch if the deployment fails, and Unknown with the reason if it checked nothing. */
 export type Check = { readonly name: string; readonly run: () => Promise<unknown> };
 
-/** Skips a check that cannot find out what it is about. */
+/** Skips a check that cannot tell; the message says why. */
 export class Unknown extends Error {}
 
-/** Skips a check that needs another answer than a declared refusal of the database. */
+/** Skips a check because the database refused its request with a declared status. */
 export function refused(answer: Answer): Unknown {
   return new Unknown(`the database refused it, with ${describeAnswer(answer)}`);
 }
@@ -70,7 +70,7 @@ export function skip(name: string, reason: string): Check {
   return check(name, () => Promise.reject(new Unknown(reason)));
 }
 
-/** Creates checks. If they cannot be created, there is one that ends with the reason. */
+/** Creates checks. If that fails, returns a single check that throws the reason. */
 export function createOrExplain(name: string, create: () => Iterable<Check>): readonly Check[] {
   try {
     return [...create()];
@@ -166,14 +166,14 @@ function fieldsOf(body: Json | undefined): string[] {
   return typeof error === 'object' && error !== null ? Object.keys(error) : [];
 }
 
-/** Maximum time of a check, in ms; then it ends with what it has found. */
+/** Maximum time of a check, in ms; then it ends with what it has found until then. */
 const MAX_MS = 60_000;
 /** Attempts to shrink a failing request; few if each may create a record. */
 const MAX_SHRINKS = { reading: 500, writing: 30 };
 
 /**
- * Tests the edge cases, then generated values, and returns for how many `test` checked something: it returns false otherwise. Throws the
- * error of the smallest failing value.
+ * Runs `test` on the edge cases, then on generated values. Returns for how many it checked something; it returns false for the others.
+ * Throws the error of the smallest failing value.
  */
 export async function forAll<T>(
   { seed, runs }: Setting,

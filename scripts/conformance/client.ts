@@ -43,9 +43,9 @@ export type ClientOptions = {
   /** The URL before the operations' paths, without a slash at its end. */
   readonly url: string;
   readonly keyHeader: string;
-  /** By the symbols that stand for them in requests. */
+  /** The keys by the symbols that stand for them in requests. */
   readonly keys: ReadonlyMap<symbol, string | undefined>;
-  /** Throws for a request other than a read. */
+  /** Whether `send` throws for a request other than a read. */
   readonly readOnly?: boolean;
   /** Timeout of an answer. */
   readonly timeoutMs: number;
@@ -62,7 +62,7 @@ const DECODERS: Readonly<Record<string, (bytes: Uint8Array) => Uint8Array>> = {
 
 /** Concurrent requests. */
 export const CONCURRENCY = 8;
-/** Maximum time that a request waits for a limit. */
+/** Maximum time that a request waits until a rate limit allows it. */
 const MAX_WAIT_SECONDS = 60;
 
 export class Client {
@@ -70,7 +70,7 @@ export class Client {
   readonly #pool: Pool;
   readonly #exchange: Exchange;
   readonly #root: string;
-  /** By what a DELETE of the record has in its path. */
+  /** The created records by the part of a path that names them in a DELETE. */
   readonly #created = new Map<string, Created[number]>();
   #unreachable: Unreachable | undefined;
   /** Number of requests. */
@@ -90,13 +90,13 @@ export class Client {
     return [...this.#created.values()];
   }
 
-  /** Throws Mismatch without an answer, and Unreachable once the deployment answers nothing any more. */
+  /** Throws Mismatch if no answer comes, and Unreachable once the deployment answers nothing any more. */
   async send(request: Request): Promise<Answer> {
     if (this.#options.signal?.aborted) this.#unreachable ??= new Unreachable('Interrupted');
     if (this.#unreachable) throw this.#unreachable;
     if (this.#options.readOnly && !isRead(request)) throw new Error(`${request.method} in a run that only reads`);
     try {
-      // The server may close an idle connection just as it is reused: repeats a read once.
+      // A read is repeated once, because the server may close an idle connection just as it is reused.
       const answer = await this.#exchangeInTime(request).catch((error) => {
         if (!isRead(request) || !wasClosed(error)) throw error;
         return this.#exchangeInTime(request);
@@ -123,7 +123,7 @@ export class Client {
     await this.#pool.destroy();
   }
 
-  /** Replaces keys in a report, which people share. */
+  /** Replaces keys in a text for a report, because people share reports. */
   hideKeys(text: string): string {
     let hidden = text;
     for (const [{ description }, key] of this.#options.keys) {
@@ -141,13 +141,13 @@ export class Client {
     if (method === 'DELETE') {
       this.#created.delete(path);
       this.#created.delete(path.replace(/.*\//, ''));
-      // A change names its record in the path. A number may also be the id of a record of another list.
+      // The path of a change contains the id of its record. A record of another list may have the same number as its id.
     } else if (typeof id === 'string' && !path.split('/').includes(id)) this.#created.set(id, { by, id });
     else if (typeof id === 'number' && !path.endsWith(`/${id}`))
       this.#created.set(`${path}/${id}`, { by, id: `${id}` });
   }
 
-  /** Repeats a request over a limit per minute after the time that its answer names, as a client should. */
+  /** Sends a request. If it is over a limit per minute, repeats it after the time in Retry-After, as a client should. */
   async #exchangeInTime(request: Request): Promise<Answer> {
     for (let left = MAX_WAIT_SECONDS; ; ) {
       const answer = await this.#exchange(request);

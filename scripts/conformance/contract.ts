@@ -27,7 +27,7 @@ export type Input = Described &
     readonly 'x-filter'?: Extended['x-filter'];
   };
 
-/** A filter of a list, and the property it applies to; `none` if no property shows it. */
+/** A filter of a list, and the property it applies to. `match` is `none` if no property shows it. */
 export type Filter = Input & {
   readonly property: string;
   readonly match: (typeof MATCHES)[number];
@@ -47,7 +47,7 @@ type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Ext
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];
 
 const ajv = createAjv();
-/** Those of the schemas, which many answers share, and which must not change afterwards. A schema may be `true`. */
+/** The validators by schema. Many answers share a schema, which must not change afterwards. A schema may be `true`. */
 const validators = new Map<Schema, ValidateFunction>();
 
 /** The form of a gateway's refusal that the document does not declare. */
@@ -60,7 +60,7 @@ const REFUSAL = readAnswer('', {
 export async function readContract(document: OpenAPIV3.Document, compiling = compile(document)) {
   const { operations: compiled, apiRoot, match } = await compiling;
   const operations = [...compiled.values()].map(readOperation);
-  /** The path in the document that a request has; undefined if the document has none for it. */
+  /** The path in the document that matches a request; undefined if none does. */
   const pathOf = (method: string, target: string) => {
     try {
       return match(method.toLowerCase(), normalizePath(apiRoot + target)).source.path;
@@ -89,9 +89,9 @@ function readOperation(compiled: Compiled) {
   return {
     ...compiled,
     ...{ method: source.method.toUpperCase(), path: source.path, inputs, success },
-    /** By status, or by a range of them. */
+    /** The answers by status, or by a range of statuses. */
     answers,
-    /** The body as one input, of which `inputs` has the fields, or itself if it is no object. */
+    /** The body as one input. `inputs` has its fields, or the body itself if it is not an object. */
     whole,
     /** Whether the body has conditions on several fields at once, such as `oneOf`. */
     isComposed: body !== undefined && isComposed(body.schema),
@@ -127,7 +127,7 @@ function readFields(whole: Input): Input[] {
   });
 }
 
-/** The answer with a status, or a range such as `4XX` or `default`; its headers by name in lower case. */
+/** Reads the answer for a status, or for a range such as `4XX` or `default`. Its headers are by lower-case name. */
 function readAnswer(code: string, { content, headers = {} }: OpenAPIV3.ResponseObject) {
   const described = Object.entries(headers).map(([name, header]) => {
     const { schema = {}, required: isRequired = false } = header as OpenAPIV3.HeaderObject;

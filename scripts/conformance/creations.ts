@@ -29,13 +29,13 @@ const CONFLICT = 409;
 const GONE = 404;
 /** The header that marks the answer to a repeated request. */
 const REPLAYED = 'idempotent-replayed';
-/** A text that a deployment might store in other characters: accents, also decomposed ones, and one beyond 16 bits. */
+/** A text that a deployment might store in other characters: it has accents, also decomposed ones, and a character beyond 16 bits. */
 const TEXT = 'Contract test ÁÇé e\u0301 😀';
 /** Attempts with other values after a conflict. */
 const MAX_ATTEMPTS = 10;
 /** A text that assignUnique has made up. */
 const UNIQUE = /[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}/;
-/** Concurrent requests with the same key of idempotency. */
+/** Concurrent requests with the same idempotency key. */
 const COPIES = 3;
 /** Records created while a list is read. */
 const MEANWHILE = 3;
@@ -61,7 +61,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
 
   const hasRule = required.some(({ rule }) => rule);
   const assign = () => assignUnique(required, known);
-  /** Creates a record with values that no other one has, as far as they can be made up. */
+  /** Creates a record with unique values, as far as they can be made up. */
   const send = async (build: () => Assignments | Promise<Assignments> = assign, copies = 1) => {
     for (let attempt = 1; ; attempt++) {
       const assignments = await build();
@@ -91,7 +91,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
     const others = pages.flatMap(({ rows }) => rows.filter((one) => !isSame(one)));
     return { request, found: rows.find(isSame), others };
   };
-  /** As find, and expects no second record of the same creation, by the texts that were made up for it. */
+  /** Does what find does, and expects no second record with the texts that were made up for this creation. */
   const findOne = async (list: ListOperation, row: Row, assignments: Assignments) => {
     const { request, found, others } = await find(list, row);
     const unique = assignments
@@ -134,7 +134,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       if (!read) return;
       const isOther = (got: Row) =>
         Object.keys(expected).some((name) => name in got && !isDeepStrictEqual(got[name], expected[name] ?? null));
-      // A copy from before a change is no answer any more.
+      // After a change, the tag of an earlier copy must not lead to a 304.
       const tag = seen && isOther(seen.body as Row) ? seen.headers.etag : undefined;
       const request = tag ? withHeader(requestOf(read), 'If-None-Match', tag) : requestOf(read);
       seen = await expectAnswer(setting, read, request);
@@ -177,7 +177,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
   }
 
   if (list?.list.after) {
-    // Pages with `after` contain every record of the beginning exactly once.
+    // Pages with `after` contain every record that existed at the beginning exactly once.
     yield check('lists every record once while others are created', async () => {
       // The other check changes and deletes records, which may then be in two pages or none.
       await Promise.allSettled([life]);
@@ -195,9 +195,9 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
       const fields = inputs.filter((input) => required.includes(input) || isMadeUp(input));
       const assigned = assignUnique(fields, known);
       const sent = assigned.filter(({ input, value }) => input.required || value !== null);
-      // Postgres takes null in a unique column as often as it comes.
+      // Postgres accepts any number of nulls in a unique column.
       const absent = assigned.filter(({ value }) => value === null).map(({ input }) => input.name);
-      /** Sends a creation twice. Returns the mismatch where the second one is taken too. */
+      /** Sends a creation twice. Returns the mismatch if the second one is accepted too. */
       const repeat = async (sent: readonly Assignment<Input>[]): Promise<Mismatch | undefined> => {
         const request = toValidRequest(operation, sent);
         // A field such as a boolean has few values, and an earlier run may have taken the one that is sent.
@@ -210,7 +210,7 @@ export function* createCreationChecks(setting: Setting, operation: Operation): G
         );
       };
       const taken = await repeat(sent);
-      // What need not be sent may be a condition of what has to be unique, such as the time of a deletion.
+      // An optional field may be a condition of what has to be unique, such as the time of a deletion.
       const least = sent.filter(({ input }) => input.required);
       if (!taken || (least.length < sent.length && !(await repeat(least).catch(() => taken)))) return;
       if (absent.length === 0) throw taken;
@@ -268,7 +268,7 @@ function toPlace(input: Input, assignments: readonly Assignment[], row: Row): As
   return created ?? { input, value: row[input.name] ?? row.id ?? null };
 }
 
-/** The property of a record that a field becomes. */
+/** The name of the property of a record that shows a field. */
 function toProperty({ name }: Input): string {
   return name.replace(/^p_/, '');
 }
@@ -290,7 +290,7 @@ function readExampleFields({ contract }: Setting, { id }: Operation): Row {
   return Object.assign({}, ...examples.map(({ request }) => JSON.parse(request.body ?? '{}')));
 }
 
-/** A filter by a text of the record, so that it is found in a long list too. */
+/** Filters by a text of the record, so that it is found in a long list too. */
 function toConditions({ list }: ListOperation, row: Row): Condition[] {
   const isText = ({ property }: Filter) => typeof row[property] === 'string';
   const input = list.filters.find((one) => one.match !== 'none' && isText(one) && one.validate(row[one.property]));
@@ -309,7 +309,7 @@ function assignUnique(inputs: readonly Input[], known: Row): Assignment<Input>[]
   });
 }
 
-/** The largest number that is made up: a number with 24 bits has all of them. */
+/** The largest number that is made up: a 32-bit float holds all whole numbers up to this one. */
 const MAX_PICKED = 2 ** 24;
 
 function pickNumber({ schema: { type, minimum = 0, maximum = 2 ** 31 - 1 } }: Input): number | null {

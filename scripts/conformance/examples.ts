@@ -7,7 +7,7 @@ import { Mismatch } from './client.ts';
 import { isRaised, type Operation } from './contract.ts';
 import { isRead, OWN_KEY, type Request } from './request.ts';
 
-/** The statuses of requests that a proxy with lower limits refuses itself. */
+/** Statuses with which a proxy with lower limits may refuse a request itself. */
 const TOO_LARGE = [413, 431];
 
 /** The checks of an operation's examples. */
@@ -21,7 +21,7 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
   const keyOf = ({ request }: Example) => scheme && request.headers[scheme.name];
   const toRequest = (example: Example): Request => {
     const { [scheme?.name ?? '']: key, ...headers } = example.request.headers;
-    // Without a key in the document, all examples have the run's own, except those of a missing one.
+    // If the document has no key, all examples use the run's own, except those of a missing key.
     const isOwn = key === scheme?.['x-example'] && (key !== undefined || example.status !== 400);
     return { ...example.request, headers, key: isOwn ? OWN_KEY : (key ?? null) };
   };
@@ -33,7 +33,7 @@ export function* createExampleChecks(setting: Setting, operation: Operation): Ge
     if (connection) return 'a proxy in front may wait longer than the gateway does';
     return demo || (store !== 'demo' && knownKeys.includes(keyOf(example))) ? undefined : 'sent only with --demo';
   };
-  // Only reads depend on the deployment's data.
+  // Of the successes, only reads depend on the deployment's data.
   const isExact = ({ status, request }: Example) => demo || status >= 400 || !isRead(request);
   const replay = async (example: Example) => {
     const before = examples.find(({ name }) => name === example.after);

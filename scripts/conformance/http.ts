@@ -11,7 +11,7 @@ const PORTUGUESE = 'pt-BR';
 /** Attempts to read an unchanged list while others change it. */
 const MAX_TRIES = 3;
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
-/** Directives by which a shared cache keeps any answer. */
+/** Directives that let a shared cache keep any answer. */
 const LASTING = /^public$|age="?[1-9]/;
 /** Methods that a gateway may allow in addition to the document's. */
 const IMPLIED = ['HEAD', 'OPTIONS'];
@@ -23,7 +23,7 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
   const unknown: Assignment = { input: { name: 'contract_test', in: 'query' }, value: '1' };
   const valid = toValidRequest(operation);
   const invalid = toValidRequest(operation, [unknown]);
-  // Different statuses, without creating anything.
+  // These lead to different statuses and create nothing.
   const requests = [...(isRead(operation) ? [valid] : []), invalid, { ...valid, key: null }];
 
   if (method === 'GET') {
@@ -131,7 +131,7 @@ export function* createHeaderChecks(setting: Setting, operation: Operation): Gen
 /** The checks of an unknown path, and of other methods of known paths. */
 export function* createPathChecks(setting: Setting): Generator<Check> {
   const { contract, operations } = setting;
-  // With more segments than any template, which may match a single one.
+  // The path has more segments than any template, because a template may match a single segment.
   const segments = Math.max(...contract.operations.map(({ path }) => path.split('/').length));
   yield check('answers an unknown path with 404', () =>
     refuses(setting, { method: 'GET', target: '/no-such-path'.repeat(segments), headers: {}, key: OWN_KEY }, 404),
@@ -151,7 +151,7 @@ function* createMethodChecks(setting: Setting, operation: Operation): Generator<
     .map(({ method }) => method)
     .sort();
   const missing = METHODS.find((method) => !declared.includes(method) && (!readOnly || isRead({ method })));
-  // In /books/{id}:archive the parameter of /books/{id} may have the literal too.
+  // A target may match two templates: /books/{id} also matches the paths of /books/{id}:archive.
   if (METHODS.some((method) => (contract.pathOf(method, target) ?? path) !== path)) return;
   const toRequest = (method: string): Request => ({ method, target, headers: {}, key: OWN_KEY });
   const namesMethods = async (method: string) => {
@@ -169,7 +169,7 @@ function* createMethodChecks(setting: Setting, operation: Operation): Generator<
   });
 }
 
-/** The status and headers that HEAD has to repeat. A proxy makes tags weak, and varies by the encoding what it may compress. */
+/** The status and headers that HEAD has to repeat. A proxy makes tags weak, and adds Accept-Encoding to Vary if it may compress. */
 function readHead({ status, headers }: Answer): Readonly<Record<string, string>> {
   const { etag = '', link = '', vary = '', 'content-type': type = '', 'cache-control': control = '' } = headers;
   const varying = new Set(listOf(vary.toLowerCase()).filter((name) => name !== 'accept-encoding'));

@@ -19,9 +19,9 @@ import {
 import type { Row } from './rows.ts';
 import { createValid, createViolations, findUnused, someOf, type Values } from './values.ts';
 
-/** Few, because a gateway may slow down a client that guesses keys. */
+/** The number of unknown keys is small, because a gateway may slow down a client that guesses keys. */
 const UNKNOWN_KEYS = 3;
-/** Generated values per creation: created records stay. */
+/** One record is created for this number of runs, because created records stay. */
 const RUNS_PER_CREATION = 10;
 
 const UNKNOWN_KEY = fc.stringMatching(/^unknown_[0-9a-f]{32}$/);
@@ -33,7 +33,7 @@ const NOT_JSON = {
 };
 const NOT_OBJECTS: readonly Json[] = [[], [{}], 'text', 1, true, null];
 
-/** The checks of all inputs. If the first one fails, that the operation accepts the key, all others would fail too. */
+/** The checks of all inputs. The first one checks that the operation accepts the key. If it fails, all others would fail too. */
 export function* createInputChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { inputs, body, isComposed } = operation;
   const { runs, coverage } = setting;
@@ -51,7 +51,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
     // The gateway refuses `after` beside `offset`.
     const hasRule = (input: Input) => input.rule || input === operation.list?.after;
     const sent = [...required, ...given].filter(hasRule);
-    // A rule of several fields also counts those that are left out, with their defaults or what the record has.
+    // A rule on several fields also applies to those that are left out, with their defaults or the values of the record.
     const absent = sent.length > 0 ? inputs.filter((input) => input.in === 'body' && hasRule(input)) : [];
     const rules = [...new Set([...sent, ...absent])].map(({ name }) => name);
     const answer = await expectAnswer(setting, operation, request(assignments), { rules, mayRaise: true });
@@ -127,7 +127,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
       validRuns,
     );
   }
-  // No body at all is right where it may be left out.
+  // An empty body is valid if the body is optional.
   const notJson = { ...NOT_JSON, edges: NOT_JSON.edges.filter((text) => text !== '' || body.isRequired) };
   yield checkAll('refuses a body that is not JSON', notJson, (body) => refuses({ ...request(), body }, 400));
   if (!body.fields) return;
@@ -147,7 +147,7 @@ export function* createInputChecks(setting: Setting, operation: Operation): Gene
   });
 }
 
-/** At least two of: the inputs with invalid values, and an unknown input. */
+/** At least two errors: invalid values of some inputs, and perhaps an unknown input. */
 function severalBroken({ inputs, body }: Operation): fc.Arbitrary<Assignment[]> {
   const broken = inputs.flatMap((input): Assignment[] => {
     const [value] = createViolations(input).flatMap(({ edges }) => edges);

@@ -56,7 +56,7 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
     // The answer must not tell whether the other tenant has a record.
     yield check(`tells no record of the other key from an unknown one by ${input.name}`, async () => {
       const lists = await Promise.all(contract.lists.map(readOnce));
-      // Two tenants may both count from 1.
+      // Records of two tenants may have the same number, because both may count from 1.
       const own = new Set(largest === undefined ? [] : await readNumbers(setting, contract.lists));
       const known = lists.flatMap((rows) => rows.filter(({ id }) => !own.has(id ?? null)).slice(0, SAMPLE));
       const spellings = known.flatMap(({ id }): (string | number)[] =>
@@ -81,7 +81,7 @@ export function createHiddenCheck({ foreign, shown }: Setting): Check {
   return check('no page had a record of the other key', async () => {
     let compared = 0;
     for (const [list, own] of shown) {
-      // Where the reading failed, another check says so.
+      // If reading fails, another check reports it.
       const rows = (await foreign.get(list)?.catch(() => undefined)) ?? [];
       const row = rows.find((one) => own.has(identify(one)));
       if (row) throw new Mismatch(own.get(identify(row)) as Request, 'no record of the other key', describeRow(row));
@@ -91,7 +91,7 @@ export function createHiddenCheck({ foreign, shown }: Setting): Check {
   });
 }
 
-/** The check after all requests. What no operation writes may change by itself, such as the calls of the other key. */
+/** The check after all requests, for lists whose records an operation writes. Others may change by themselves, such as a key's calls. */
 export function createUntouchedCheck(setting: Setting): Check {
   const { contract, foreign, readOnly } = setting;
   const written = contract.operations.filter((operation) => !isRead(operation)).map(({ path }) => `${path}/`);
@@ -122,7 +122,7 @@ async function readNumbers(setting: Setting, lists: readonly ListOperation[]): P
   return rows.flatMap(({ id }) => (typeof id === 'number' ? id : []));
 }
 
-/** The text of an answer without an id, by which the answers to two ids differ. */
+/** Replaces the id in the text of an answer, because the answers to two ids differ by it. */
 function withoutId(text: string, id: string | number): string {
   const isNumber = typeof id === 'number';
   return text.replaceAll(isNumber ? new RegExp(`(?<![\\w.-])${id}(?![\\w.])`, 'g') : id, 'the id');
@@ -138,7 +138,7 @@ export function createLimitCheck(setting: Setting, operation: Operation): Check 
   });
 }
 
-/** Whether an input takes an id. An input of a body must take nothing else, because any other text might create something. */
+/** Whether an input accepts an id. A field of the body must accept nothing else, because any other text might create something. */
 function takesId(input: Input, id: string | number): boolean {
   if (typeof id === 'number') return findUnused(input) !== undefined && input.validate(id);
   const isPlace = input.in === 'query' || input.in === 'path';

@@ -35,12 +35,12 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     });
     return whole;
   };
-  /** A check that shows nothing on a list without records. */
+  /** A check that is skipped if the list has no records. */
   const checkRecords = (name: string, run: () => Promise<unknown>) =>
     check(name, async () => {
       const rows = await readWhole();
       await run().catch(async (error) => {
-        // Others may change a record; and of two that they create at once, the first in the list may be committed last.
+        // Other clients may change a record. If they create two at once, the first in the list may be committed last.
         whole = undefined;
         const now = await readWhole();
         if (isDeepStrictEqual(rows, now.slice(0, rows.length))) throw error;
@@ -81,7 +81,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
     const last = page?.rows.at(-1);
     if (!page || !last || page.rows.length >= largest) return;
     const beyond = after ? { after: idOf(last) } : { offset: rowsOf(pages).length };
-    // The last record may be deleted meanwhile, and an offset may have a maximum: then nothing is known.
+    // A refusal counts as the end: the last record may have been deleted meanwhile, and an offset may have a maximum.
     const hasMore = () =>
       readPage({ limit: largest, ...beyond }).then(
         ({ rows }) => rows.length > 0,
@@ -112,7 +112,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
   yield checkRecords('gives the same in any encoding', async () => {
     const { length } = await readWhole();
     if (length === 0) return;
-    // No more records than there were: others may add some meanwhile.
+    // The page has no more records than the list had, because others may add some meanwhile.
     const { request } = await readPage({ limit: toLimit(length) });
     const encoded = withHeader(request, 'Accept-Encoding', 'gzip, br');
     const { client } = setting;
@@ -120,7 +120,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
       const [before, got] = [await client.send(request), await client.send(encoded)];
       const [expected, found] = [before, got].map(describeAnswer) as [string, string];
       if (found === expected) return;
-      // The list may be shorter than its smallest limit, so that what is added is seen.
+      // If the list is shorter than its smallest limit, the page shows what others add.
       if (isBeginning(before.body, got.body) && isBeginning(got.body, (await client.send(request)).body)) return;
       if (tries === MAX_TRIES) throw new Mismatch(encoded, expected, found);
     }
@@ -142,7 +142,7 @@ export function* createListChecks(setting: Setting, operation: ListOperation): G
       const rows = await readWhole();
       const filtered = rows.slice(0, 1).flatMap(describeAll);
       for (const conditions of [filtered, ...filtered.map((condition) => [condition])]) {
-        // Reading a page compares its links with its request.
+        // readPage compares the links with the request.
         const { request, rows: found, links } = await readPage({ limit: smallest, conditions });
         const isFull = found.length === smallest && rows.filter((row) => meetsAll(row, conditions)).length > smallest;
         if (isFull && links.next === undefined) throw new Mismatch(request, 'a Link to the next page', 'none');
@@ -242,7 +242,7 @@ const lower = (text: string): string => text.toLowerCase();
 const upper = (text: string): string => (lower(text.toUpperCase()) === lower(text) ? text.toUpperCase() : text);
 const UUID = /^[\da-f]{8}(-?)([\da-f]{4}\1){3}[\da-f]{12}$/i;
 
-/** A text in other cases; none where SQL may read it as a value of another type, whose letters have no case. */
+/** A text in other cases; none if SQL may read it as a value of another type, which ignores case. */
 function changeCase({ match, schema: { format } }: Filter, value: Json): string[] {
   const text = String(value);
   const isText = match === 'equals' && typeof value === 'string' && format === undefined && !UUID.test(text);
@@ -282,7 +282,7 @@ const COMPARISONS: Readonly<Record<Filter['match'], readonly [string, typeof isE
   none: ['', () => true],
 };
 
-/** A list in the filter or in the record has any of the values of the other. */
+/** If the filter or the record has a list, one common value is enough. */
 function isEqual(actual: Json, value: Json, { schema: { format } }: Filter): boolean {
   const toComparable = (one: Json) => (format === 'uuid' ? lower(String(one)) : toInstant(one));
   const wanted = [value].flat().map(toComparable);

@@ -35,7 +35,7 @@ const PASSED = 0;
 const FAILED = 1;
 const USAGE = 2;
 const UNREACHABLE = 3;
-/** As shells have it for SIGINT. */
+/** The exit code of shells after SIGINT. */
 const INTERRUPTED = 130;
 
 const MAX_SEED = 2 ** 31 - 1;
@@ -45,7 +45,7 @@ const TIMEOUT_MS = 10_000;
 /** Where the command prints, its report and its errors. */
 type Printing = { print(text: string): void; printError(text: string): void };
 
-/** Runs the command, until the signal is aborted; gives its exit code. */
+/** Runs the command until it ends or the signal is aborted. Returns the exit code. */
 export async function testContract(
   args: readonly string[],
   { print, printError }: Printing,
@@ -115,7 +115,7 @@ async function run(command: Command, print: (text: string) => void, signal?: Abo
   const unknown = only?.find((id) => !known.includes(id));
   if (unknown !== undefined)
     command.error(`'${unknown}' is not an operation of the document, which has ${known.join(', ')}`);
-  // A file that cannot be written should fail before the run. What an earlier run wrote stays until this one ends.
+  // A file that cannot be written should fail before the run. The report of an earlier run stays until this one ends.
   if (junit) write(command, junit, '', 'a');
   if (!isJson) print(toHeading(options));
   const report = await runContract({ ...options, contract, only, signal, timeoutMs: TIMEOUT_MS }, (section) => {
@@ -156,11 +156,11 @@ function describe(error: unknown): [code: number, message: string] {
 }
 
 if (import.meta.main) {
-  // The reader has gone, such as `head` that has its lines.
+  // The reader of the output has gone, such as `head` after its last line.
   process.stdout.on('error', () => process.exit(FAILED));
   const print = (text: string) => process.stdout.write(text);
   const printError = (text: string) => process.stderr.write(text);
-  // What was created is still listed. A second signal ends the process at once.
+  // After the first SIGINT the created records are still listed. The second one ends the process at once.
   const interruption = new AbortController();
   process.once('SIGINT', () => interruption.abort());
   const code = await testContract(process.argv.slice(2), { print, printError }, interruption.signal);

@@ -11,7 +11,7 @@ export const OTHER_KEY = Symbol('OTHER_KEY');
 export const READ_KEY = Symbol('READ_KEY');
 export const LIMITED_KEY = Symbol('LIMITED_KEY');
 
-/** Keys that a careless comparison takes for the run's own, each named as bash writes it. */
+/** Keys that a careless comparison takes for the run's own. Each has the name that bash gives it. */
 export const NEAR_KEYS: ReadonlyMap<symbol, (key: string) => string> = new Map([
   [Symbol('{API_KEY%?}~'), (key) => `${key.slice(0, -1)}~`],
   [Symbol('{API_KEY}x'), (key) => `${key}x`],
@@ -85,7 +85,7 @@ export function isValidBody({ whole, inputs }: Operation, assignments: readonly 
   return whole.validate(Object.fromEntries(fields)) === true;
 }
 
-/** Valid values for all required inputs, and for the fields of a body that needs others too, such as one of `oneOf`. */
+/** Valid values for all required inputs, and for other fields that the body needs, such as those of one schema of `oneOf`. */
 export function assignRequired(operation: Operation): Assignment<Input>[] {
   const { inputs, whole } = operation;
   const required = inputs.filter((input) => input.required).map((input) => assignValid(operation, input));

@@ -35,7 +35,7 @@ export function createReader(setting: Setting, operation: ListOperation) {
   const { limit, offset, after } = operation.list;
   const largest = Math.min(limit.schema.maximum ?? MAX_ROWS, MAX_ROWS);
 
-  /** Reads one page; the request has the given parameters, and the same valid values for others that it needs. */
+  /** Reads one page. Required inputs that are not given have valid values, the same for every page. */
   async function readPage(place: Place = {}): Promise<Page> {
     const { conditions = [], ...values } = place;
     const places = [limit, offset, after].flatMap((input, index) => {
@@ -67,7 +67,7 @@ export function createReader(setting: Setting, operation: ListOperation) {
   /** The queries of the next and the previous page. A proxy may make links absolute, and add others. */
   function readLinks(request: Request, header = ''): Page['links'] {
     const places = [limit, offset, after].map((input) => input?.name);
-    /** What a link has to repeat. */
+    /** The parts of the URL that a link has to repeat. */
     const describeList = ({ pathname, searchParams }: URL) => {
       const others = [...searchParams].filter(([name]) => !places.includes(name)).sort();
       return `${pathname}?${new URLSearchParams(others)}`;
@@ -126,7 +126,7 @@ export function hasId({ id }: Row): boolean {
   return typeof id === 'string' || typeof id === 'number';
 }
 
-/** What tells a record from those of other tenants: a number may be the id of one of theirs too. */
+/** Identifies a record among those of all tenants. A number may also be the id of another tenant's record. */
 export function identify(row: Row): string {
   return typeof row.id === 'number' ? JSON.stringify(row) : idOf(row);
 }

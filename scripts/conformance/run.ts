@@ -69,7 +69,7 @@ export async function runContract(
     if (limitedKey && read) await add('A key over its limit', [createLimitCheck(setting, read)]);
     if (otherKey) await add('Another tenant', [createHiddenCheck(setting), createUntouchedCheck(setting)]);
   } catch (error) {
-    // Also for a mistake of ours: without a report, the file of an earlier run would stay.
+    // Our own mistakes are reported too: without a report, the file of an earlier run would stay.
     stopped = error as Error;
     const { message: got } = stopped;
     const failed = { result: 'failed', seconds: 0, curl: '# no request', expected: 'an answer', got } as const;

@@ -20,7 +20,7 @@ const LONG = 200;
 /** Reserved for examples (RFC 2606). */
 export const DOMAIN = 'contract.example';
 
-/** Samples of which some have to be valid, before others are generated: a filter that no value passes would never end. */
+/** Samples among which some have to be valid before others are generated: a filter that no value passes would never end. */
 const SAMPLES = { numRuns: 100, seed: 1 };
 
 /** Values that an input accepts. Throws Unknown if none can be made up. */
@@ -34,12 +34,12 @@ export function createValid(input: Input): Values {
 
 const valuesOf = new WeakMap<Input, Values | undefined>();
 
-/** Whether an input accepts a value, and a request can have it there. */
+/** Whether an input accepts a value, and a request can carry it there. */
 export function isValid(input: Input, value: Json): boolean {
   return input.validate(value) && canBeSent(input, value);
 }
 
-/** Those of the values that an input accepts; undefined if they are too few to find. */
+/** Keeps the values that an input accepts; undefined if they are too rare. */
 export function keepValid(input: Input, some: fc.Arbitrary<Json>): fc.Arbitrary<Json> | undefined {
   const accepts = (value: Json) => isValid(input, value);
   return fc.sample(some, SAMPLES).filter(accepts).length > 1 ? some.filter(accepts) : undefined;
@@ -56,7 +56,7 @@ function makeValid(input: Input): Values | undefined {
   return sendable.length > 0 ? { some: fc.constantFrom(...sendable), edges: sendable } : undefined;
 }
 
-/** The largest number that a path takes, which hardly any record has: a write must not change one that exists. */
+/** The largest number that a path parameter accepts. Hardly any record has it: a write must not change one that exists. */
 export function findUnused(input: Input): number | undefined {
   const edges = input.in === 'path' ? createValid(input).edges : [];
   const numbers = edges.filter((value) => typeof value === 'number');
@@ -76,7 +76,7 @@ export function pickValid(input: Input): Json {
   return found ?? findSample(createValid(input).some) ?? null;
 }
 
-/** Values for a schema. Few of them may be valid where it has conditions such as `not`. */
+/** Values for a schema. Few of them may be valid if it has conditions such as `not`. */
 function validOf(input: Input, schema: Schema, nesting = 0): Values {
   const { nullable, allOf = [], anyOf, oneOf, ...own } = schema;
   const inside = (part: object) => validOf(input, part as Schema, nesting);
@@ -99,12 +99,12 @@ function validOf(input: Input, schema: Schema, nesting = 0): Values {
   if (schema.format === 'email') return emailsOf(schema);
   if (schema.format && schema.format in FORMATS) return FORMATS[schema.format] as Values;
   if (schema === input.schema) return textsOf(input);
-  // A part of a value has to be valid by itself: the whole hardly ever would be by chance.
+  // Each part of a value is made valid by itself, because the whole hardly ever would be by chance.
   const part: Input = { ...input, ...describe(schema) };
   return makeValid(part) ?? textsOf(part);
 }
 
-/** Joins two schemas of one value, as far as values are made up by them. */
+/** Joins two schemas of one value, as far as they are used to generate values. */
 function join(one: Schema, other: object): Schema {
   const { properties, required } = readProperties({ allOf: [one, other] });
   const isObject = Object.keys(properties).length + required.length > 0;
@@ -112,7 +112,7 @@ function join(one: Schema, other: object): Schema {
   return { ...one, ...Object.fromEntries(defined), ...(isObject ? { properties, required } : {}) } as Schema;
 }
 
-/** Levels of optional parts: a schema may contain itself. */
+/** The maximum nesting of optional parts: a schema may contain itself. */
 const MAX_NESTING = 3;
 
 function objectsOf(input: Input, schema: Schema, nesting: number): Values {
@@ -164,7 +164,7 @@ function listsOf(input: Input, schema: Schema, nesting: number): Values {
 }
 
 type Tuple = { readonly prefixItems?: readonly Schema[] };
-/** Items of a generated list beyond those that it has to have. */
+/** The maximum number of generated items in addition to those that a list must have. */
 const MAX_LENGTH = 10;
 
 /** Multiples of a step, between the bounds and at them. */
@@ -192,12 +192,12 @@ function textsOf(input: Input): Values {
   const { minLength = 0, maxLength = LONG, pattern } = input.schema;
   const unit = lettersOf(input);
   const texts = fc.string({ unit, minLength, maxLength: Math.max(minLength, maxLength) });
-  // Random texts match a pattern such as \S, but hardly a strict one, which has to generate them.
+  // Random texts often match a loose pattern such as \S, but hardly ever a strict one, from which the texts are then generated.
   const isStrict = pattern !== undefined && fc.sample(texts, { numRuns: 20, seed: 1 }).some((t) => !input.validate(t));
   return { some: isStrict ? textsMatching(pattern, texts) : texts, edges: textsAtBounds(input) };
 }
 
-/** Texts of a pattern; any texts if the pattern has something that no text can be made up by, such as (?=…). */
+/** Texts that match a pattern; any texts if the pattern cannot generate any, for example because of (?=…). */
 function textsMatching(pattern: string, texts: fc.Arbitrary<string>): fc.Arbitrary<string> {
   try {
     return fc.stringMatching(new RegExp(pattern, 'u'));
@@ -262,11 +262,11 @@ function emailOf(length: number): string {
 
 /** Whether a value survives its place in a request. HTTP trims header values, for example. */
 function canBeSent(input: Input, value: Json): boolean {
-  // A parameter has no null, nor has an item of one.
+  // A parameter cannot be null, nor can an item of one.
   if (input.in !== 'body' && [value].flat().includes(null)) return false;
   if (Array.isArray(value) && input.in !== 'body') {
     const { separator = ',', isExploded } = readStyle(input);
-    // In a URL an item may contain a comma: encoded, it is not a separator.
+    // An encoded comma in a URL belongs to an item, and is not a separator.
     const isSeparated = !isExploded && (separator !== ',' || input.in === 'header');
     if (value.length === 0 || (isSeparated && value.some((item) => String(item).includes(separator)))) return false;
   }
@@ -284,9 +284,9 @@ export function createViolations(input: Input) {
   const { schema } = input;
   const candidates = unique(candidatesFor(input));
   const texts = fc.string({ unit: lettersOf(input), maxLength: 12 });
-  // In a URL the text of a number is one.
+  // In a URL, the text of a number is a number.
   const others = schema.type === 'string' ? texts : texts.filter((text) => Number.isNaN(Number(text)));
-  // And a number is its text, which an enum may have.
+  // There, a number is also its text, which an enum may have.
   const hasNumbers = input.in === 'body' || ['integer', 'number'].includes(scalarOf(schema) ?? '');
   const numbers = hasNumbers ? [fc.maxSafeInteger()] : [];
   return Object.entries(VIOLATIONS).flatMap(([constraint, describeBroken]) => {
