@@ -40,7 +40,7 @@ select id, 'Academia ' || number, timestamptz '2024-01-01 09:00:00+00' + number 
 insert into private.api_keys (tenant_id, id, name, prefix, key_hash, created_at)
 select t.id, pg_temp.id(2, t.number, 0), 'Painel', left(k.key, 17), sha256(convert_to(k.key, 'UTF8')), '2024-01-01 09:00:00+00'
   from tenant t
- -- As toKey in data.ts.
+ -- The same key as toKey in data.ts.
  cross join lateral (select 'wms_live_' || left(encode(sha256(convert_to('tenant ' || t.number, 'UTF8')), 'hex'), 38)) k (key);
 
 insert into private.academias (tenant_id, id, nome, ativo, criado_em)
@@ -52,7 +52,7 @@ select t.id, pg_temp.id(4, t.number, n), 'Personal ' || n, 'personal' || n || '@
        pg_temp.id(3, t.number, n % 4), timestamptz '2024-01-03 09:00:00+00' + n * interval '1 hour'
   from tenant t, generate_series(0, 19) n;
 
--- A name out of 25 and two out of 50: a search for the first and the second finds 15 of 5,000, or none.
+-- Each name is one of 25 first names and two of 50 last names. A search for the first two finds 14 or 15 of 5,000 students, or none.
 insert into private.alunos
   (tenant_id, id, nome, email, telefone, sexo, data_nascimento, academia_id, modalidade, personal_id, ativo, criado_em)
 select t.id, pg_temp.id(5, t.number, n),

@@ -16,7 +16,7 @@ export function toKey(tenant: number): string {
   return `wms_live_${createHash('sha256').update(`tenant ${tenant}`).digest('hex').slice(0, 38)}`;
 }
 
-/** The key of each tenant, or as many unknown ones. */
+/** The keys of all tenants, or as many unknown keys. */
 export function toKeys(areRefused = false, tenants: number): string[] {
   return Array.from({ length: tenants }, (_, n) => toKey(areRefused ? -n : n + 1));
 }

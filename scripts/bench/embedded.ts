@@ -40,7 +40,7 @@ async function load(origin: string): Promise<void> {
   await Promise.all(Array.from({ length: CLIENTS }, work));
 }
 
-/** Measures the gateway of a repository; gives the figures in the order of GOALS. */
+/** Measures the gateway of a repository. Returns the figures in the order of GOALS. */
 async function measure(cleanup: Cleanup, root: string | undefined): Promise<number[]> {
   const dataDir = createFolder(cleanup, 'embedded');
   const start = async () => {
@@ -86,9 +86,9 @@ function toVerdict(spread: Spread | undefined, goal: number | undefined): string
 }
 
 const HELP = `
-A round starts the gateway in a new folder, where it makes the demo data, then again, and once more after SIGKILL,
-each up to its first answer. Then it answers ${toNumber(REQUESTS)} requests of ${CLIENTS} clients. The memory is that of the gateway and of
-all processes of its Postgres: what they share counts once.
+Each round starts the gateway three times and waits for its first answer: in a new folder with new demo data, once more,
+and after SIGKILL. Then ${CLIENTS} clients send ${toNumber(REQUESTS)} requests. The memory is that of the gateway and of all
+processes of its Postgres; shared memory counts once.
 
 Example, with a checkout of another version and its node_modules:
   npm run bench:embedded -- --beside ../v1

@@ -23,7 +23,6 @@ const WHOLE = 'user and system';
 /** Requests before the first measurement, until the JavaScript is compiled. */
 const WARM_UP = 10_000;
 
-/** Profiles a peer under a load. */
 async function profile({ pid }: Peer, file: string, load: () => Promise<unknown>): Promise<Map<string, number>> {
   process.kill(pid, 'SIGUSR2');
   await load();

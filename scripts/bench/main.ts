@@ -26,7 +26,7 @@ It starts a Postgres 18 and a PostgREST from npm, loads the data, starts each pe
 checks that all of them give the same answers, and measures them in turns. The load comes from wrk,
 which must be installed (Debian: apt-get install wrk).
 
-Fewer connections than the most are for the first case alone. --short takes three minutes, with
+Only the first case is also measured with fewer connections. --short takes three minutes, with
 little data and one round.
 --output writes latest.md.
 
@@ -69,7 +69,7 @@ without the database and the PostgREST behind it.`,
 const readConnections = readInteger(1, 10_000);
 
 await new Command('npm run bench --')
-  .description('Compares the gateway with what it is built on and with what could replace it.')
+  .description('Compares the gateway with its building blocks and with alternatives.')
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : WRONG_USAGE))
   .addHelpText('after', HELP)
   .option('--rounds <N>', 'number of rounds', readInteger(1, 100), 5)

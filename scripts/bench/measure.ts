@@ -8,7 +8,7 @@ import { toConnections } from './report.ts';
 
 /** What to measure, and for how long. */
 export type Plan = {
-  /** With fewer connections than the most, only the first. */
+  /** Only the first one is measured with fewer connections than the maximum. */
   readonly cases: readonly Case[];
   readonly connections: readonly number[];
   readonly rounds: number;
@@ -35,7 +35,7 @@ type Step = { readonly round: number; readonly case: Case; readonly connections:
 
 /** Load before each measurement, in seconds. */
 const WARM_UP = 1;
-/** Load before the first measurement, in measurements: JavaScript is slow for the first thousands of requests. */
+/** Load before the first measurement, as a multiple of its length: JavaScript is slow for the first thousands of requests. */
 const FIRST_WARM_UP = 3;
 
 /** Measures everything. Throws if a peer gives a wrong answer. */

@@ -40,7 +40,7 @@ type Answer = { readonly status: number; readonly body: unknown };
 
 export type Peer = {
   readonly id: PeerId;
-  /** The measured process; 0 for several, of which only the answers are measured. */
+  /** The id of the measured process; 0 for several processes, of which only the answers are measured. */
   readonly pid: number;
   /** Sends one request with a key. */
   ask(case_: Case, key: string): Promise<Answer>;
@@ -91,7 +91,7 @@ export async function openWorld(
     return (await db.query('show server_version')).rows[0].server_version;
   });
   if (ids.includes('gateway-embedded')) await makeStore(dataDir, size);
-  // Configured for speed: it verifies the token once.
+  // PostgREST is configured for speed: it verifies the token once.
   const settings = { PGRST_DB_POOL: CONNECTIONS, PGRST_JWT_CACHE_MAX_LIFETIME: '3600' };
   const isWanted = ids.some((id) => OVER_POSTGREST.includes(id));
   const postgrest = isWanted ? await startPostgrest({ adminUrl }, undefined, settings) : undefined;

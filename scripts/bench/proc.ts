@@ -23,7 +23,7 @@ export function parseCpu(stat: string): Cpu {
   return { user, system };
 }
 
-/** Reads the memory of a process and its descendants, in bytes: all of it, where shared memory counts once, or the private part. */
+/** Reads the memory of a process and its descendants in bytes: all memory (shared memory counts once), or only the private part. */
 export function readFamilyMemory(pid: number, part: 'Pss' | 'Pss_Anon' = 'Pss'): number | undefined {
   const own = parseMemory(read(pid, 'smaps_rollup') ?? '', part);
   return own && readChildren(pid).reduce((sum, child) => sum + (readFamilyMemory(child, part) ?? 0), own);

@@ -29,7 +29,7 @@ const ADMINISTER_MS = 60_000;
 const AFTERWARDS_MS = 15_000;
 /** Allowed growth of a figure from the second quarter to the last. */
 const GROWTH = 1.05;
-/** The minimum of a quarter counts, after a garbage collection; the median depends on the load. */
+/** Quarters are compared by the minimum of this figure, which follows a garbage collection. Its median depends on the load. */
 const HEAP = 'least heap in use, bytes';
 const DISK_BYTES = 2e9;
 const ROOT = join(import.meta.dirname, '../..');
@@ -38,10 +38,9 @@ const ROOT = join(import.meta.dirname, '../..');
 const EXPECTED = { list: 200, creation: 201, 'refused key': 401, administration: 'done' } as const;
 type Kind = keyof typeof EXPECTED;
 
-/** Counts the answers. */
+/** Counts answers, and lists those that no fault explains. */
 class Observations {
   readonly answers = new Map<string, number>();
-  /** Answers that no fault explains. */
   readonly unexpected: string[] = [];
   #faultyUntil = 0;
 
@@ -170,7 +169,7 @@ async function readFigures({ origin }: Load, pid: number): Promise<Map<string, n
   const figure = (name: string) =>
     [...metrics.matchAll(new RegExp(`^${name}(?:{[^}]*})? (\\S+)$`, 'gm'))].reduce((sum, [, n]) => sum + Number(n), 0);
   return new Map([
-    // An embedded Postgres fills its shared buffers for an hour: they have a fixed size.
+    // Shared memory is left out: it has a fixed size, which an embedded Postgres takes an hour to fill.
     ['private memory, bytes', readFamilyMemory(pid, 'Pss_Anon') ?? Number.NaN],
     [HEAP, figure('nodejs_heap_size_used_bytes')],
     ['file descriptors', readdirSync(`/proc/${pid}/fd`).length],
@@ -189,7 +188,7 @@ type Fault = { readonly name: string; readonly run: () => Promise<void> };
 
 type Place = {
   readonly gateways: readonly { readonly origin: string; readonly pid: number }[];
-  /** The administrator's. */
+  /** The environment of the administrator. */
   readonly env: Environment;
   /** In the order in which they happen. */
   readonly faults: readonly Fault[];
@@ -200,7 +199,7 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
   // Postgres runs as another user, who needs access.
   chmodSync(folder, 0o755);
   const isDisk = mountDisk(cleanup, folder);
-  if (!isDisk) console.error('No disk can be mounted here: none will be full');
+  if (!isDisk) console.error('Cannot mount a disk here: the full disk is left out');
   const full = isDisk ? [{ name: 'a full disk', run: () => fillDisk(folder) }] : [];
   const start = async (env: Environment) => {
     const gateway = await startProduction(env);
@@ -247,10 +246,10 @@ async function open(cleanup: Cleanup, { store }: Options): Promise<Place> {
 }
 
 /** Causes all faults in the first quarter of the time, because the second and the last are compared. */
-async function cause({ record, signal }: Load, faults: readonly Fault[], quarterMs: number): Promise<void> {
+async function causeFaults({ record, signal }: Load, faults: readonly Fault[], quarterMs: number): Promise<void> {
   const begin = performance.now();
   for (const [n, { name, run }] of faults.entries()) {
-    // However long those before it took.
+    // Each fault has a fixed time, however long the earlier ones took.
     const at = begin + (quarterMs * (n + 0.5)) / faults.length;
     await delay(Math.max(0, at - performance.now()), undefined, { signal }).catch(() => {});
     if (signal.aborted) return;
@@ -280,7 +279,7 @@ async function soak(options: Options, cleanup: Cleanup, interrupt: AbortSignal):
       if (failure) console.error(failure);
       record.count('administration', failure ? 'failed' : EXPECTED.administration);
     }),
-    cause(load, faults, ms / 4),
+    causeFaults(load, faults, ms / 4),
   ];
   if (rolling !== steady)
     working.push(repeat(load, 2 * ADMINISTER_MS, async () => void process.kill(rolling.pid, 'SIGHUP')));
@@ -317,9 +316,9 @@ function report(
 }
 
 await new Command('npm run soak --')
-  .description('Loads the gateway for long, with faults in between, and tells what grows, fails or is lost.')
+  .description('Runs a mixed load with faults, and reports what grows, fails or is lost.')
   .addOption(new Option('--store <STORE>', 'the store').choices(['postgres', 'embedded']).default('postgres'))
-  .option('--minutes <N>', 'how long', readInteger(1, 100_000), 60)
+  .option('--minutes <N>', 'duration of the load in minutes', readInteger(1, 100_000), 60)
   .addHelpText('after', '\nExit codes: 0 nothing grows, fails or is lost; 1 something does.')
   .action((options: Options) => withCleanup((cleanup, signal) => soak(options, cleanup, signal)))
   .parseAsync();

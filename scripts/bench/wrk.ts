@@ -75,13 +75,13 @@ export async function runWrk(origin: string, requests: readonly HttpRequest[], l
   return parseWrk(stdout);
 }
 
-/** Writes the script for requests. A JSON text without control characters is also one of Lua. */
+/** Writes the script for requests. A JSON string without control characters is also a Lua string. */
 export function toScript(requests: readonly HttpRequest[]): string {
   const calls = requests.map(({ method, path, headers, body }) => {
     const named = Object.entries(headers).map(([name, value]) => `[${JSON.stringify(name)}]=${JSON.stringify(value)}`);
     return `  wrk.format("${method}", ${JSON.stringify(path)}, {${named}}, ${body ? JSON.stringify(body) : 'nil'})`;
   });
-  // wrk knows the host only then.
+  // Before init() wrk does not know the host.
   return `function init()\nrequests = {\n${calls.join(',\n')}\n}\nend\n${SCRIPT}`;
 }
 

@@ -1,6 +1,6 @@
 // The API's operations on students as a careful team would write them: Fastify with a schema for every input and output,
-// `pg` with prepared statements, limits, one form of errors, and the headers of the gateway's refusals. It has no Link and ETag,
-// metrics, and request ids in the database.
+// `pg` with prepared statements, limits, one form of errors, and the headers of the gateway's refusals. It has no Link, ETag,
+// metrics, or request ids in the database.
 
 import { randomUUID } from 'node:crypto';
 import { join } from 'node:path';
