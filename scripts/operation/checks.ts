@@ -2,7 +2,7 @@
 
 import { EXACT } from '../../src/openapi/schema.ts';
 
-/** What the values of a column have to meet, as keywords of a schema. */
+/** Constraints on the values of a column, as keywords of a schema. */
 export type Rule = Bounds & { readonly enum?: readonly (string | number)[]; readonly pattern?: string };
 type Bounds = Partial<Record<Bound, number>>;
 type Bound = `${'min' | 'max'}${'Length' | 'Items' | 'imum'}` | `exclusive${'Min' | 'Max'}imum`;
@@ -10,12 +10,12 @@ type Bound = `${'min' | 'max'}${'Length' | 'Items' | 'imum'}` | `exclusive${'Min
 /** A check constraint of a table, or of the domain of a column. The expression is Postgres's, without needless parentheses. */
 export type Check = { readonly name: string; readonly columns: readonly string[]; readonly expression: string };
 
-/** A rule, and whether it says all that a check does; otherwise SQL alone refuses some values. */
+/** A rule, and whether it is as strict as the check; otherwise only SQL refuses some values. */
 type Reading = { readonly rule: Rule; readonly isWhole: boolean };
 const UNKNOWN: Reading = { rule: {}, isWhole: false };
 
 export const TEXTS = ['text', 'character varying'];
-/** Dates and times of a day, and no arrays of them. */
+/** Matches the types of dates and timestamps, but not of arrays of them. */
 export const DATES = /^(date|timestamp.*zone)$/;
 export const NUMBERS = ['numeric', 'double precision', 'real'];
 export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum: number, maximum: number]>> = {
@@ -24,15 +24,12 @@ export const INTEGERS: Readonly<Record<string, readonly [format: string, minimum
   bigint: ['int64', ...EXACT],
 };
 
-/** A cast, and the name or number before it. */
+/** Matches a cast, and the name or number before it. */
 const CAST = /([\w.)\]]*)::([\w.]+(?: [a-z]+)*(?:\[\])*)(?![\w(]| [a-z])/g;
-/** Types that change no value; a constant has been read as its type already. */
+/** Types to which a cast changes no value. A cast of a constant is needless in any case: Postgres has applied it already. */
 const WIDE = /^(text|character varying|numeric|double precision)(\[\])*$/;
 
-/**
- * The condition of a check as a text for clients: without needless casts, on one line, with names as they are, such as desc for "desc", and
- * with the column in place of a domain's VALUE.
- */
+/** Returns a check's condition as one line for clients: no needless casts or quoted names, and the column for a domain's VALUE. */
 export function describeCheck({ columns, expression }: Check): string {
   // Every second part is a quoted text, which stays as it is.
   const parts = expression.split(/('(?:[^']|'')*')/).map((part, index) => {
@@ -45,7 +42,7 @@ export function describeCheck({ columns, expression }: Check): string {
   return parts.join('').trim();
 }
 
-/** Whether an expression computes what may not exist for every value, such as a quotient or a range. */
+/** Whether computing an expression may fail for some values, as a quotient or a range may. */
 export function mayFail(expression: string): boolean {
   const constants = /(?:'(?:[^']|'')*'|\(?-?\b[\d.]+\)?)(?:::[\w ]+(?:\[\])?)?/g;
   const bare = expression.replace(constants, '').replace(/::(text|character varying)\b/g, '');
@@ -77,7 +74,7 @@ function split(text: string, operator: 'AND' | 'OR'): string[] {
   for (const [token] of text.matchAll(/'(?:[^']|'')*'|\w+|./gs)) {
     if (/^(?:[([]|CASE)$/.test(token)) depth += 1;
     if (/^(?:[)\]]|END)$/.test(token)) depth -= 1;
-    // As in `(a) = (b)`, whose parentheses are not around it all.
+    // The caller has removed parentheses that are not a pair, as in `(a) = (b)`.
     if (depth < 0) return [text];
     if (depth === 0 && token === operator) parts.push('');
     else parts.push(parts.pop() + token);
@@ -91,7 +88,7 @@ const KEYWORDS: Readonly<Record<string, Bound>> = {
   '>': 'exclusiveMinimum',
   '>=': 'minimum',
 };
-/** What keywords call the measure of a function; that of the values themselves has no name. */
+/** The ending of the keyword that limits each function's result; without a function, the keyword limits the value itself. */
 const UNITS: Readonly<Record<string, 'imum' | 'Length' | 'Items'>> = {
   ...{ '': 'imum', cardinality: 'Items', length: 'Length', char_length: 'Length', character_length: 'Length' },
 };
@@ -104,7 +101,7 @@ function readCondition(text: string, column: string, base: string): Reading {
   if (measure + operator === '=') return readList([constant, ...others], base);
   if (others.length > 0) return UNKNOWN;
   const isDate = DATES.test(base);
-  // Of a date its year; infinity has none.
+  // A date counts by its year; infinity has none.
   const number = isDate ? /^(\d{4})-[^B]*$/.exec(constant)?.[1] : constant;
   const [isText, value, keyword] = [TEXTS.includes(base), Number(number), KEYWORDS[operator]];
   if (measure + operator === '~' && isText) return readPattern(constant);
@@ -115,13 +112,13 @@ function readCondition(text: string, column: string, base: string): Reading {
   const unit = UNITS[measure];
   const isKnown = { imum: base in INTEGERS, Items: true, Length: isText };
   if (!unit || !isKnown[unit] || !Number.isInteger(value)) return UNKNOWN;
-  // Whole numbers over 5 are those from 6.
+  // For integers, > 5 is the same as >= 6.
   const least = operator.startsWith('<') ? {} : { [`min${unit}`]: operator === '>' ? value + 1 : value };
   const most = operator.startsWith('>') ? {} : { [`max${unit}`]: operator === '<' ? value - 1 : value };
   return { rule: { ...least, ...most }, isWhole: true };
 }
 
-/** The values that a column may have. Numbers have bounds too, as others do. */
+/** Reads a list of allowed values. Numbers also get bounds, without which the command refuses a column. */
 function readList(constants: readonly string[], base: string): Reading {
   if (TEXTS.includes(base)) return { rule: { enum: constants }, isWhole: true };
   const numbers = constants.map(Number);
@@ -130,7 +127,7 @@ function readList(constants: readonly string[], base: string): Reading {
   return { rule: { enum: numbers, minimum: Math.min(...numbers), maximum: Math.max(...numbers) }, isWhole: true };
 }
 
-/** One constant, or those of ANY; empty for anything else, such as a list with null, which allows every value. */
+/** Reads a constant, or the constants of ANY. Returns none for anything else, such as a list with null, which allows every value. */
 function readConstants(text: string): string[] {
   const [, items = text] = /^ANY \(ARRAY\[(.*)\]\)$/s.exec(text) ?? [];
   const all = [...items.matchAll(/('(?:[^']|'')*'|-?[\d.]+)(?:, |$)/gy)];
@@ -138,14 +135,14 @@ function readConstants(text: string): string[] {
   return all.map(([, one = '']) => one.replace(/^'(.*)'$/s, '$1').replaceAll("''", "'"));
 }
 
-/** Characters of a pattern that Postgres and JavaScript read alike: a letter, a quoted sign, or a list. */
+/** Matches a part of a pattern that Postgres and JavaScript read alike: a letter, an escaped sign, or a bracket list. */
 const ALIKE = String.raw`[^\\^$.*+?()[\]{}|]|\\[\\^$.*+?()[\]{}|/]|\[(?!\^?\])\^?(?:[^\\[\]]|\\[\\^$.*+?()[\]{}|/-])+\]`;
-/** Those where Postgres may allow others than JavaScript, such as digits of other scripts for \d, but as many. */
+/** Matches a part for which Postgres may allow other characters, such as digits of other scripts for \d, but only one. */
 const OTHER = String.raw`\.|\\(?:[dwsDWS]|[^A-Za-z0-9])|\[(?!\^?\])\^?(?:[^\\[\]]|\\(?:[dws]|[^A-Za-z0-9])|\[:\w+:\])+\]`;
 const QUANTIFIER = String.raw`(?<sign>[*+?])|\{(?<from>\d+)(?<open>,(?<to>\d*))?\}`;
 const PART = new RegExp(`(?:${ALIKE}|(?<other>${OTHER}))(?:${QUANTIFIER})?`, 'gyu');
 
-/** Reads a pattern for a whole text, without groups. */
+/** Reads a pattern without groups that matches a whole text. */
 function readPattern(pattern: string): Reading {
   const [, inner = ''] = /^\^(.*)\$$/su.exec(pattern) ?? [];
   const parts = [...inner.matchAll(PART)];
@@ -160,7 +157,7 @@ function readPattern(pattern: string): Reading {
   return { rule: isWhole ? { pattern, ...rule } : rule, isWhole };
 }
 
-/** The rule that holds where all of these do. */
+/** Combines rules into one: a value has to meet all of them. */
 export function meet(rules: readonly Rule[]): Rule {
   const all: Record<string, unknown> = {};
   for (const [key, value] of rules.flatMap((rule) => Object.entries(rule))) {

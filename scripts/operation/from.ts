@@ -38,7 +38,7 @@ type Found = DatabaseFunction & { readonly comment: string | null; readonly sour
 const EXAMPLE = 'example';
 /** Statuses that every operation declares. */
 const COMMON = new Set(Object.values(RESPONSES));
-/** The schemas of types that an argument has, and no column of an answer. */
+/** Schemas of argument types that toSchema does not know; answers do not use them. */
 const ARGUMENTS: Readonly<Record<string, Node>> = {
   bytea: { type: 'string', format: 'byte', maxLength: 50_000 },
   interval: { type: 'string', format: 'duration', maxLength: 100 },
@@ -76,7 +76,7 @@ async function findFunction(db: pg.Client, name: string): Promise<Found> {
   return { ...found, ...rows[0] };
 }
 
-/** Asks the function twice for the answer to the example. */
+/** Gets the example's answer from the function twice: values that differ are generated. */
 async function askForExample(db: pg.Client, source: Change, { name }: Found): Promise<readonly unknown[]> {
   const id = toCamel(name);
   const answer = await openExamples(db, source, [id]);
@@ -87,7 +87,7 @@ async function askForExample(db: pg.Client, source: Change, { name }: Found): Pr
   }
   const { status, body, cause } = answered;
   if (status < 300) {
-    // In another transaction now() is another time.
+    // Only another transaction has another now().
     await db.query(`rollback; ${BEGIN}`);
     return [body, (await ask())?.body];
   }
@@ -145,7 +145,7 @@ function draftOperation(
     properties: Object.fromEntries(fields.map((field) => [field.name, field.schema])),
   };
   const result = describeResult(found, openapi, answer);
-  // Items of a list cannot be named.
+  // x-generated cannot name a property of a list's items.
   const isObject = result?.type === 'object' && again !== undefined;
   const isOther = (name: string) => !isDeepStrictEqual((answer as Node)?.[name], (again as Node)?.[name]);
   const generated = isObject ? Object.keys(answer ?? {}).filter(isOther) : [];
@@ -171,7 +171,7 @@ function draftOperation(
   };
 }
 
-/** Maps the arguments to inputs. Throws RefusedError with all that have no schema. */
+/** Maps the arguments to inputs. Throws a RefusedError that names every argument that cannot be one. */
 function readInputs(
   { openapi, schemas, keyArgument }: { openapi: string; schemas: Node; keyArgument: string },
   { arguments: args, name }: Found,
@@ -199,13 +199,13 @@ function readInputs(
   return known.filter((one) => typeof one !== 'string');
 }
 
-/** Why something of a type has no schema. */
+/** Explains why a value of a type has no schema. */
 function describeUnknown(what: string, type: string): string {
   const advice = adviseOn({}, { type }) || ', and only you know what is in it: write the operation by hand';
   return `${what} is ${type}${advice}`;
 }
 
-/** The schema of the answer, in which the example shows what JSON is; undefined for no content. */
+/** Returns the schema of the answer; undefined for no content. The example's answer shows what JSON contains. */
 function describeResult({ name: asked, result }: Found, openapi: string, answer: unknown): Node | undefined {
   const { type = 'void', columns = [], isSet = false, isSingle = false } = result ?? {};
   if (type === 'void') return undefined;
@@ -236,7 +236,7 @@ function describeType(base: string, labels: readonly string[] | null | undefined
   return schema.type === undefined ? undefined : forVersion(boundText(schema), openapi);
 }
 
-/** The schema of any other type in an answer: objects, any JSON if the example has others, or a text such as an interval. */
+/** The schema of another type in an answer: a text such as an interval, or JSON, an object unless the example has other values. */
 function describeOther(what: string, type: string, values: readonly unknown[]): Node {
   if (isWrittenAs({ type: 'string' }, { type })) return boundText({ type: 'string' });
   if (!['json', 'jsonb', 'record'].includes(type)) throw new RefusedError(describeUnknown(what, type));
@@ -254,7 +254,7 @@ function describeRaised({ raises = [], source }: Found, inputs: readonly Input[]
     const [, quoted] = new RegExp(`PT${status}'[^;]*?message\\s*=\\s*'((?:[^']|'')+)'`).exec(code) ?? [];
     const message = quoted?.replaceAll("''", "'");
     if (status === 404 && ids.length > 0) return [status, toNotFound(ids, message)];
-    // Only the author knows a text that is computed.
+    // Only the author knows a computed text.
     const examples = message === undefined ? undefined : { [`raised${status}`]: { value: { error: message } } };
     return [status, toRefusal(message ?? 'Refused', examples)];
   });

@@ -38,7 +38,7 @@ select private.publish('public.${name}');
 `;
 }
 
-/** Grants the privileges of the functions, of which some may be granted already. */
+/** Grants the privileges that the functions need; some may be granted already. */
 export function writeGrants({ table, kinds, written, writes }: Subject): string {
   const name = `private.${table.name}`;
   const fields = identifiers(written);
@@ -48,7 +48,7 @@ export function writeGrants({ table, kinds, written, writes }: Subject): string 
     ...(kinds.includes('update') ? [`update (${fields})`] : []),
     ...(kinds.includes('delete') ? ['delete'] : []),
   ];
-  // A function that writes looks for the records that a new row refers to.
+  // A function that writes looks up the records that a new row refers to.
   const targets = new Set(written.flatMap(({ reference }) => (writes && reference ? [reference.target] : [])));
   const others = [...targets].filter((target) => target !== name);
   return [grant(privileges, name), ...others.map((other) => grant(['select'], other))].join('');
@@ -74,7 +74,7 @@ function list({ table, columns, order, filters }: Subject): Definition {
     ],
     result: columns,
     clauses: ['stable', ...SECURITY, 'set plan_cache_mode = force_custom_plan'],
-    // A domain may refuse null, which the variable is at first.
+    // The variable starts as null, which a domain may refuse: use its base type.
     variables: place ? [`v_after ${place.base};`] : [],
     body: `
   if p_after is not null then
@@ -186,7 +186,7 @@ function requireRecords(columns: readonly Column[]): string {
   return checks.join('');
 }
 
-/** Turns the violation of a check, and what cannot be computed, into a 422 on the first of its fields that clients set. */
+/** Turns a violated check or a failed computation into a 422 on the first of its fields that clients set. */
 function refuseViolations({ otherChecks }: Table, written: readonly Column[]): string {
   const isSent = (column: string) => written.some(({ name }) => name === column);
   const refuse = (columns: readonly string[], text: string) => {
@@ -206,7 +206,7 @@ function refuseViolations({ otherChecks }: Table, written: readonly Column[]): s
     case v_constraint${cases.join('')}
       else raise;
     end case;`;
-  // Postgres does not say which of them it computed.
+  // Postgres does not say which computation failed.
   const failing = [...otherChecks.filter(({ name }) => !name), ...checks].filter(({ mayFail }) => mayFail);
   const sources = failing.find(({ columns }) => columns.some(isSent))?.columns ?? [];
   const failures = `
@@ -228,7 +228,7 @@ function identifiers(columns: readonly Pick<Column, 'identifier'>[]): string {
   return columns.map(({ identifier }) => identifier).join(', ');
 }
 
-/** Declares columns, with their base types where a domain would refuse a field that is absent. */
+/** Declares columns. `base` is for fields that may be absent: a domain may refuse their null. */
 function declared(columns: readonly Column[], type: 'type' | 'base' = 'type'): string {
   return columns.map((column) => `${column.identifier} ${column[type]}`).join(', ');
 }

@@ -31,7 +31,7 @@ const USAGE = 2;
 
 const HELP = `
 It reads the table from a temporary Postgres server with supabase/migrations and supabase/seed.sql, adds the YAML to
-openapi.yaml and the functions in a new migration. Both are yours: edit them as you like.
+openapi.yaml, and writes the functions to a new migration. Both are yours: edit them as you like.
 
 Examples:
   npm run operation -- all armarios --dry-run
@@ -98,7 +98,7 @@ export async function addOperations(
   }
 }
 
-/** The new lines of a file. */
+/** Describes a change for --dry-run: the new lines of the document with their numbers, or the text of a new file. */
 function describe({ file, text }: Change, { document }: Files): string {
   if (file !== document) return `--- ${file}\n${text}\n`;
   const old = readFileSync(file, 'utf8').split('\n');

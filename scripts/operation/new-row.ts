@@ -9,19 +9,19 @@ import { type Column, RefusedError } from './table.ts';
 /** A row of a table of tenants, as JSON. */
 export type Row = Readonly<Record<string, unknown>> & { readonly id: string; readonly tenant_id: string };
 
-/** The most records to refer to, each tried in about a millisecond. */
+/** The maximum number of referred records to try; each takes about a millisecond. */
 const MAX_TRIES = 1000;
 const DAY_MS = 86_400_000;
 const RINGS = ['0123456789', 'abcdefghijklmnopqrstuvwxyz', 'ABCDEFGHIJKLMNOPQRSTUVWXYZ'];
 
-/** Changes values of a row that have to be unique, until Postgres takes it as a new one. Throws RefusedError. */
+/** Changes unique values of a row until Postgres accepts it as a new one. Throws RefusedError. */
 export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: readonly Row[]): Promise<Row> {
   const { table, names, written } = subject;
   let made = row;
   for (let turn = 0; turn <= table.uniques.length; turn += 1) {
     const { taken } = await tryInsert(db, subject, made);
     const violated = table.uniques.find(({ name }) => name === taken);
-    // What else is wrong with the row is told by the answer to the example.
+    // The answer to the example tells what else is wrong with the row.
     if (!violated) return made;
     const columns = written.filter(({ name }) => violated.columns.includes(name));
     let found: Row | undefined;
@@ -44,7 +44,7 @@ export async function makeNew(db: pg.Client, subject: Subject, row: Row, all: re
   return made;
 }
 
-/** The first row that a unique constraint refuses a second time; undefined for none. */
+/** Finds the first row that a unique constraint refuses a second time; undefined for none. */
 export async function findTaken(db: pg.Client, subject: Subject, all: readonly Row[]): Promise<Row | undefined> {
   for (const row of all) {
     if ((await tryInsert(db, subject, row)).taken) return row;
@@ -52,7 +52,7 @@ export async function findTaken(db: pg.Client, subject: Subject, all: readonly R
   return undefined;
 }
 
-/** A row with another value in one of some columns, of which some may violate a check. */
+/** Yields the row with another value in one of these columns. Some values may violate a check. */
 async function* changeOne(
   db: pg.Client,
   row: Row,
@@ -63,7 +63,7 @@ async function* changeOne(
     const known = all.map((one) => one[name]);
     for (const value of reference ? [] : findOthers(schema, row[name], known)) yield { ...row, [name]: value };
   }
-  // An example keeps its references where another value can change.
+  // References come last: an example keeps them if another value can change.
   for (const { name, reference } of columns) {
     if (!reference) continue;
     const ids = `select id from ${reference.target} where tenant_id = $1 order by id limit ${MAX_TRIES}`;
@@ -72,7 +72,7 @@ async function* changeOne(
   }
 }
 
-/** Inserts a row as a new one, and rolls it back. Gives Postgres's refusal, and the unique or exclusion constraint that it violates. */
+/** Inserts a row as a new one, and rolls it back. Returns Postgres's refusal, and the unique or exclusion constraint that it violates. */
 async function tryInsert(db: pg.Client, { table, written }: Subject, row: Row) {
   const columns = ['tenant_id', ...written.map(({ identifier }) => identifier)].join(', ');
   const sql = `insert into private.${table.name} (${columns})
@@ -81,7 +81,7 @@ async function tryInsert(db: pg.Client, { table, written }: Subject, row: Row) {
   return { refusal, taken: /^23(505|P01)$/.test(refusal?.code ?? '') ? refusal?.constraint : undefined };
 }
 
-/** Runs a statement with the checks that wait for its commit, and rolls it back. Gives Postgres's refusal. */
+/** Runs a statement and the checks deferred to its commit, and rolls it back. Returns Postgres's refusal. */
 export async function attempt(db: pg.Client, sql: string, values: unknown[]): Promise<PgError | undefined> {
   await db.query('savepoint attempt');
   try {
@@ -95,7 +95,7 @@ export async function attempt(db: pg.Client, sql: string, values: unknown[]): Pr
   }
 }
 
-/** Other values for a column. */
+/** Proposes other values for a column. */
 function findOthers(schema: Column['schema'], value: unknown, known: readonly unknown[]): readonly unknown[] {
   const steps = Array.from({ length: 50 }, (_, index) => index + 1);
   if (schema.enum) return schema.enum;
@@ -112,7 +112,7 @@ function findOthers(schema: Column['schema'], value: unknown, known: readonly un
     if (Number.isNaN(start)) return [];
     return steps.map((count) => new Date(start + count * DAY_MS).toISOString().slice(0, 10) + value.slice(10));
   }
-  // The text may have a form of its own, such as a number plate: another digit or letter keeps it.
+  // The text may have a format, such as that of a number plate, which another digit or letter keeps.
   const turned = value.split('').map((letter, index) => {
     const ring = RINGS.find((letters) => letters.includes(letter)) ?? '';
     return [...ring].map((other) => value.slice(0, index) + other + value.slice(index + 1));

@@ -121,7 +121,7 @@ async function chooseSamples(
   const body = (row: Row) => Object.fromEntries(written.map(({ name }) => [name, row[name]]));
   const findConflict = async (parameters: Sample['parameters']): Promise<Sample[]> => {
     if (uniques.length === 0) return [];
-    // A change of a record to the value that it has is no conflict.
+    // Setting a record to the values that it already has is no conflict.
     const others = kinds.includes('update') ? rows.filter((row) => row !== changed) : rows;
     const taken = await findTaken(db, subject, others);
     const keys = uniques.map(({ name }) => name).join(' or ');
@@ -155,7 +155,7 @@ async function chooseSamples(
       const own = table.columns.filter(({ reference }) => reference?.target === `private.${table.name}`);
       const referred = incoming.length > 0 ? await find(rows, true) : undefined;
       const referring = rows.filter((row) => own.some(({ name }) => row[name] === referred?.id));
-      // The only reference to a record keeps that in use.
+      // The example inUse needs a reference to its record: do not delete the only row that has one.
       const others = free.filter((row) => referring.length !== 1 || row !== referring[0]);
       const deleted = await find(others.toReversed(), false);
       const what = 'besides the first three, which no example shows yet and no other record refers to';
@@ -170,7 +170,7 @@ async function chooseSamples(
   return samples;
 }
 
-/** Refuses demo data that another run, or another day, makes anew: its examples would not hold. */
+/** Refuses demo data that changes from run to run or from day to day: its examples would become wrong. */
 async function requireConstant(
   db: pg.Client,
   { table }: Subject,
@@ -201,13 +201,13 @@ async function readRows(db: pg.Client, { table, order }: Subject, key: string): 
   return rows.map(({ row }) => row);
 }
 
-/** Whether a foreign key prevents the deletion of a row, which is tried. */
+/** Tries whether a foreign key prevents the deletion of a row. */
 async function isKept(db: pg.Client, { table }: Subject, { id }: Row): Promise<boolean> {
   const refusal = await attempt(db, `delete from private.${table.name} where id = $1`, [id]);
   return /^23(503|001)$/.test(refusal?.code ?? '');
 }
 
-/** Takes one value from another row, of a column without a unique or check constraint. */
+/** Takes the value of one column from another row. The column has no unique or check constraint. */
 function change({ table, written }: Subject, row: Row, all: readonly Row[]): Row {
   const bound = [...table.uniques, ...table.otherChecks].flatMap(({ columns }) => columns);
   for (const { name } of written.filter((column) => !bound.includes(column.name))) {
@@ -217,7 +217,7 @@ function change({ table, written }: Subject, row: Row, all: readonly Row[]): Row
   return row;
 }
 
-/** Adds the answers that the operations give to their samples. Throws RefusedError for an unexpected one. */
+/** Adds the operations' answers to their samples. Throws RefusedError for an unexpected answer. */
 async function answerSamples(
   db: pg.Client,
   { file, source }: { readonly file: string; readonly source: Source },
@@ -235,7 +235,7 @@ async function answerSamples(
     const { status, body, cause } = found;
     if (status !== sample.status) {
       const got = `${status}, and not ${sample.status}${cause ? `: ${cause}` : ''}`;
-      // What may be wrong with the example of a creation.
+      // A 422 is probably due to the values of the example: say where they come from.
       const origin =
         '; the example has the values of the first row of the table in the demo data, and the default of the moment where a column has one';
       const remedy = kind === 'create' && status === 422 ? origin : '';
@@ -253,12 +253,12 @@ async function answerSamples(
   return answered;
 }
 
-/** The gateway's answer to an example, and why it is refused. */
+/** The gateway's answer to an example, and the cause of a refusal. */
 type Answer = { readonly status: number; readonly body: unknown; readonly cause?: string };
 
 /**
- * Answers examples of a document as the gateway would, without changing the database; undefined for an invalid request. Throws
- * RefusedError if document and database disagree on the operations with these ids.
+ * Returns a function that answers examples of a document as the gateway would, without changing the database; undefined for an invalid
+ * request. Throws RefusedError if document and database disagree on the operations with these ids.
  */
 export async function openExamples(
   db: pg.Client,

@@ -3,7 +3,6 @@
 import type { OpenAPIV3 } from 'openapi-types';
 import { type Column, describeOpenTable, RefusedError, type Table } from './table.ts';
 
-/** The methods of operations. */
 const METHODS = { list: 'get', get: 'get', create: 'post', update: 'patch', delete: 'delete' } as const;
 
 export type Kind = keyof typeof METHODS;
@@ -51,7 +50,7 @@ type Given = {
   readonly table: Table;
   /** The columns of a record, in the order of the answer. */
   readonly columns: readonly Column[];
-  /** What one record is called. */
+  /** The singular name of a record. */
   readonly one: string;
   readonly kinds: readonly Kind[];
   /** The argument of functions that receives the key. */
@@ -67,7 +66,7 @@ function describeSubject(document: OpenAPIV3.Document, { one, ...given }: Given)
   return {
     ...given,
     openapi: document.openapi,
-    /** The names of the functions, in Portuguese as the interface. */
+    /** The names of the functions, in Portuguese like the rest of the API. */
     names: {
       list: `listar_${table.name}`,
       get: `obter_${one}`,
@@ -93,7 +92,7 @@ function describeSubject(document: OpenAPIV3.Document, { one, ...given }: Given)
     },
     /** The columns that clients set. */
     written: columns.filter(({ name, isGenerated }) => name !== 'id' && !isGenerated),
-    /** Whether they set them, in a new record or in one that is there. */
+    /** Whether an operation sets them. */
     writes: kinds.includes('create') || kinds.includes('update'),
     /** The column that lists are sorted by, before the id. */
     order,
@@ -103,7 +102,7 @@ function describeSubject(document: OpenAPIV3.Document, { one, ...given }: Given)
         !['array', 'object'].includes(String(schema.type)) &&
         table.indexes.some((index) => index.join() === [name, ...(order === 'id' ? [] : [order]), 'id'].join()),
     ),
-    /** Whether an operation reads a single record, which Location can name. */
+    /** Whether an operation reads a single record, whose URL Location can then be. */
     hasGet: kinds.includes('get') || document.paths[`${path}/{id}`]?.get !== undefined,
   };
 }
@@ -113,7 +112,7 @@ export function placeOf({ path }: Subject, kind: Kind) {
   return { path: kind === 'list' || kind === 'create' ? path : `${path}/{id}`, method: METHODS[kind] };
 }
 
-/** Why the operations cannot be written. */
+/** Finds the reasons why the operations cannot be written. */
 function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator<string> {
   const { table, kinds, columns, written, writes, names, order, filters } = subject;
   const name = `private.${table.name}`;
@@ -138,7 +137,7 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
       const type = column.base === 'real' ? 'double precision' : column.base;
       yield `${column.name} of ${name} is ${column.type}, to which Postgres rounds what clients send: let it have more digits, with alter column ${column.identifier} type ${type}`;
     }
-    // The functions read the records of the table, which only row security limits to the tenant a second time.
+    // The functions look up the records that a row refers to: row security must limit these tables to the tenant too.
     const open = written.flatMap(({ reference }) => (reference && !reference.isIsolated ? [reference.target] : []));
     yield* [...new Set(open)].map(describeOpenTable);
     if (written.length === 0) yield `${name} has no column that a client could set`;
@@ -165,7 +164,7 @@ function* findReasons(document: OpenAPIV3.Document, subject: Subject): Generator
 /** The maximum length of an indexed text: an entry of an index has less than 2704 bytes, and a character up to 4. */
 const MAX_INDEXED = 600;
 
-/** The parameters of pages. */
+/** The paging parameters. */
 const PAGE = ['limit', 'offset', 'after'];
 const NAME = /^[a-z_][a-z0-9_]*$/;
 /** Names that functions give to their arguments and variables. */
@@ -197,7 +196,7 @@ function findUnfit({ name, identifier, type, schema, base }: Column, table: stri
   return `${column} has no bounds, or too wide ones: add a constraint in a migration, such as ${check}`;
 }
 
-/** The columns of a record: those of its schema in the document, or all without one. Adds a reason for each that is missing. */
+/** Reads the columns of a record: those in its schema in the document, or all if it has none. Adds a reason for each missing column. */
 function readColumns(
   document: OpenAPIV3.Document,
   { name, columns }: Table,
@@ -217,7 +216,7 @@ function readColumns(
   });
 }
 
-/** The column that lists are sorted by; empty for none. */
+/** Finds the column that lists are sorted by; empty if the table lacks an index for it. */
 function findOrder({ columns, indexes }: Table): string {
   const ordered = indexes.filter((index) => index.length === 2 && index[1] === 'id').map(([first = '']) => first);
   const total = ordered.filter((name) => columns.some((column) => column.name === name && !column.isNullable));

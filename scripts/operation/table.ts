@@ -17,7 +17,7 @@ import {
   TEXTS,
 } from './checks.ts';
 
-/** The command refuses to write an operation. */
+/** Thrown if the command refuses to write an operation. */
 export class RefusedError extends OperatorError {}
 
 export type Column = {
@@ -26,7 +26,7 @@ export type Column = {
   readonly identifier: string;
   /** Postgres's name of the type, such as `character varying(40)`. */
   readonly type: string;
-  /** The type without a length; of a domain its base type. */
+  /** The type without a length; for a domain, its base type. */
   readonly base: string;
   /** The modifier of the base type: a length, or precision and scale; negative for none. */
   readonly modifier: number;
@@ -37,7 +37,7 @@ export type Column = {
   readonly default: string | null;
   /** Whether the database sets it, such as an id or a creation time. */
   readonly isGenerated: boolean;
-  /** Whether it is in an index that holds whole values. */
+  /** Whether it is in a B-tree index, which limits the length of a text. */
   readonly isIndexed: boolean;
   /** The columns that it is computed from (`generated always as`); null if it is not computed. */
   readonly sources: readonly string[] | null;
@@ -45,14 +45,14 @@ export type Column = {
   readonly isCounted: boolean;
   /** The values of an enumerated type. */
   readonly labels: readonly string[] | null;
-  /** The foreign key that it is in. */
+  /** The foreign key that it is part of. */
   readonly reference?: ForeignKey | undefined;
 };
 
 export type Table = {
   /** Without the schema. */
   readonly name: string;
-  /** Why it can have no operations, such as no row security. */
+  /** The reasons why it can have no operations, such as missing row security. */
   readonly reasons: readonly string[];
   readonly comment: string | null;
   readonly columns: readonly Column[];
@@ -62,16 +62,16 @@ export type Table = {
   readonly uniques: readonly Key[];
   /** The foreign keys that prevent the deletion of a record. */
   readonly incoming: readonly ForeignKey[];
-  /** The check constraints that a schema cannot express, and what else Postgres computes from columns. */
+  /** Check constraints that a schema cannot express, and computed columns and index expressions whose computation may fail. */
   readonly otherChecks: readonly OtherCheck[];
 };
 
-/** A check constraint, its columns, and its condition as a text for clients. A computed column or an index has an empty name. */
+/** A check constraint with its condition as a text for clients, or a computed column or an index, which have an empty name. */
 type OtherCheck = {
   readonly name: string;
   readonly columns: readonly string[];
   readonly text: string;
-  /** Whether it computes what may not exist. */
+  /** Whether computing it may fail for some values. */
   readonly mayFail: boolean;
 };
 
@@ -79,20 +79,20 @@ type OtherCheck = {
 type Key = {
   readonly name: string;
   readonly columns: readonly string[];
-  /** Whether the values may not overlap, or the like, instead of being the same. */
+  /** Whether it is an exclusion constraint, which may refuse more than equal values, such as overlaps. */
   readonly isExclusion?: boolean;
 };
 
-/** A foreign key from the table, or from another one to it. */
+/** A foreign key of the table, or one that refers to it or to records that are deleted with its own. */
 type ForeignKey = Key & {
   readonly table: string;
   /** The table that it refers to. */
   readonly target: string;
   readonly targets: readonly string[];
   readonly isOwn: boolean;
-  /** Whether it prevents the deletion of a record of the table, or of what is deleted with that. */
+  /** Whether it prevents the deletion of a record of the table, or of a record that is deleted with that. */
   readonly isIncoming: boolean;
-  /** Whether it would clear tenant_id. */
+  /** Whether one of its actions would clear tenant_id. */
   readonly isClearing: boolean;
   /** Whether row security limits the target to the tenant. */
   readonly isIsolated: boolean;
@@ -150,7 +150,7 @@ select json_build_object(
              'name', k.conname, 'columns', ${NAMES('k.conkey', 't.oid')}, 'expression', pg_get_expr(k.conbin, t.oid, true))), '[]')
       from (select conbin, conname, conkey, conrelid from pg_constraint where contype = 'c'
              union all
-            -- The checks of domains, as those of each column.
+            -- A domain's check counts for each column of that type.
             select k.conbin, k.conname, array[a.attnum], a.attrelid
               from pg_constraint k join pg_attribute a on a.atttypid = k.contypid
              where k.contype = 'c' and a.attnum > 0 and not a.attisdropped) k
@@ -167,14 +167,14 @@ select json_build_object(
              'columns', ${NAMES('(i.indkey::int2[])[0:i.indnkeyatts - 1] || e.sources', 't.oid')}
            ) order by c.relname), '[]')
       from pg_index i join pg_class c on c.oid = i.indexrelid
-      -- An expression has the number 0: its columns, and with them those of the index's condition.
+      -- An expression has the number 0 in indkey: add the columns that it and the index's condition depend on.
      cross join lateral (select array(
              select distinct p.refobjsubid::int2 from pg_depend p
               where p.classid = 'pg_class'::regclass and p.objid = i.indexrelid and p.refobjid = t.oid
                 and i.indexprs is not null and p.refobjsubid <> all (i.indkey)) as sources) e
      where i.indrelid = t.oid and (i.indisunique or i.indisexclusion) and not i.indisprimary),
   'foreignKeys', (
-    -- The tables whose records a deletion deletes too, from one to the next.
+    -- The table, and every table to which a deletion cascades.
     with recursive deleted (oid) as (
       select t.oid
        union
@@ -199,7 +199,7 @@ select json_build_object(
 
 /** Reads a table. Throws RefusedError if there is none of this name. */
 export async function readTable(db: Database, name: string): Promise<Table> {
-  // Types, defaults and checks are read as a function needs them, which has no other schema in its search path.
+  // With this search path, Postgres qualifies names in types, defaults and checks, as the functions with the same path need them.
   await db.query('set search_path = pg_catalog');
   const { rows } = await db.query(CATALOG, [name]);
   await db.query('reset search_path');
@@ -213,7 +213,7 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     const { base = '' } = catalog.columns.find((column) => column.name === check.columns[0]) ?? {};
     return { check, ...readCheck(check, base) };
   });
-  // A sequence counts the records of all tenants: its numbers would tell how many the others create.
+  // A sequence counts the records of all tenants: its numbers would reveal how many the others create.
   const counted = catalog.columns.filter(({ isCounted }) => isCounted).map((column) => column.name);
   const isOpen = (column: CatalogColumn) =>
     [column.name, ...(column.sources ?? [])].every((one) => !counted.includes(one));
@@ -260,13 +260,13 @@ export async function readTable(db: Database, name: string): Promise<Table> {
   };
 }
 
-/** Why a table has no operations, whatever its columns are. */
+/** Finds the reasons, other than its columns, why a table can have no operations. */
 function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
   const id = catalog.columns.find((column) => column.name === 'id');
   if (!catalog.isIsolated) yield describeOpenTable(`private.${name}`);
   if (catalog.key?.join() !== 'tenant_id,id' || id?.base !== 'uuid') {
     const rename = id ? `alter table private.${name} rename column id to numero; ` : '';
-    // The old key may say what there is once.
+    // The old primary key may be a business rule: keep it as a unique constraint.
     const once = (catalog.key ?? [])
       .filter((column) => column !== 'tenant_id')
       .map((column) => (column === 'id' ? 'numero' : column));
@@ -280,7 +280,7 @@ function* findTableReasons(name: string, catalog: Catalog): Generator<string> {
   }
   for (const key of catalog.foreignKeys) {
     const column = key.columns.find((one) => one !== 'tenant_id');
-    // tenant_id is never null.
+    // tenant_id is never null, so such an action always fails.
     if (key.isClearing) {
       const remedy = column ? `with the column alone, as in on delete set null (${column})` : 'without the action';
       yield `${key.name} of ${key.table} would clear tenant_id too, and so refuses every deletion: create it ${remedy}`;
@@ -296,7 +296,7 @@ export function describeOpenTable(table: string): string {
   return `${table} has no row security: add select private.isolate('${table}'); to its migration (supabase/README.md, "Add a table")`;
 }
 
-/** Texts, types and constants in a default, as in private.find_rows: where more words are left, it computes another value each time. */
+/** Matches texts, types and constants in a default, as in private.find_rows. If the rest has letters, it computes a value each time. */
 const CONSTANT = /e?'(''|[^'])*'|::[\w ."]+(\([\d,]+\))?(\[\])*|\b(true|false|null|array)\b/gi;
 
 const FORMATS: Readonly<Record<string, readonly [format: string, maxLength: number]>> = {
@@ -328,7 +328,7 @@ export function toSchema(
     return items.type ? omitUndefined({ type: 'array', minItems, maxItems, items: boundText(items) }) : {};
   }
   const format = FORMATS[base];
-  // Postgres computes dates that the format has no text for, such as 10000-01-01; only a check refuses them.
+  // A computed date may be one that the format cannot express, such as 10000-01-01; only a check refuses it.
   if (format && column.sources && DATES.test(base) && (from === undefined || to === undefined)) {
     return { type: 'string', format: format[0] };
   }
@@ -336,7 +336,7 @@ export function toSchema(
   const integer = INTEGERS[base];
   if (integer) {
     const [format, minimum, maximum] = integer;
-    // Postgres computes a bigint that is larger than a number of JSON; only a check refuses it.
+    // A computed bigint may be too large for a number in JSON; only a check refuses it.
     const bounds = base === 'bigint' && column.sources ? {} : { minimum, maximum };
     return { type: 'integer', format, ...meet([bounds, rule]) };
   }

@@ -24,7 +24,7 @@ export type Sample = {
 /** Samples, each with its operation. */
 export type Samples = readonly (readonly [kind: Kind, sample: Sample])[];
 
-/** The components that every operation refers to. */
+/** The responses that every operation refers to, by component. */
 export const RESPONSES = {
   ...{ NotModified: 304, BadRequest: 400, BadBody: 400, RefusedKey: 401, RequestTimeout: 408, BodyTooLarge: 413 },
   ...{ InvalidRequest: 422, TooManyRequests: 429, HeadersTooLarge: 431, StoreFailure: 502 },
@@ -39,14 +39,14 @@ export type Node = Readonly<Record<string, unknown>>;
 /** A document that operations are added to. */
 export type Target = {
   readonly document: OpenAPIV3.Document;
-  /** Those of the main file: references such as `#/components/schemas/Error` name no others in other tools. */
+  /** The components of the main file: other tools find only these by a reference such as `#/components/schemas/Error`. */
   readonly components: OpenAPIV3.ComponentsObject;
   /** The API key of the examples, and the argument of functions that receives a key. */
   readonly key: string;
   readonly keyArgument: string;
 };
 
-/** The text of a document, and its nodes: to parse it takes a hundred times as long as to write an operation. */
+/** A document's text and nodes. Both are kept, because parsing takes a hundred times as long as writing an operation. */
 export type Source = { readonly text: string; readonly nodes: Document.Parsed };
 
 export function toSource(text: string): Source {
@@ -96,7 +96,7 @@ export function addToDocument(source: Source, subject: Subject, samples: Samples
   return addOperations(source, drafts, described);
 }
 
-/** An operation to write, without what all declare. Its first response is the success. */
+/** An operation to write, without the parts that every operation declares. Its first response is the success. */
 export type Draft = {
   readonly path: string;
   readonly method: string;
@@ -138,9 +138,8 @@ export function addOperations(
     const lines = `\n${gap}${write(entry).replace(/^(?=.)/gm, indent)}`;
     return { at: text.slice(0, end).trimEnd().length, depth: place.length, lines };
   });
-  // From the end, so that the indexes of the others stay; what belongs to an inner place comes first.
+  // Insert from the end, so that the other indexes stay valid. At the same index, the entry of the inner place comes first in the file.
   const order = located.toReversed().toSorted((a, b) => b.at - a.at || a.depth - b.depth);
-  // The new lines end as the others do.
   const eol = text.includes('\r\n') ? '\r\n' : '\n';
   return order.reduce(
     (edited, { at, lines }) =>
@@ -149,10 +148,10 @@ export function addOperations(
   );
 }
 
-/** An entry at the end of a collection, after a gap. */
+/** An entry to add at the end of a collection, after a gap. */
 type Insertion = { readonly place: readonly string[]; readonly entry: object; readonly gap?: string };
 
-/** An operation with the refusals and headers that all declare. */
+/** Completes an operation with the refusals and headers that every operation declares. */
 function toOperation({ method, tag, summary, description, parameters, requestBody, responses, ...draft }: Draft): Node {
   const reads = method === 'get';
   const [[status, success] = []] = Object.entries(responses);
@@ -172,13 +171,13 @@ function toOperation({ method, tag, summary, description, parameters, requestBod
 /** Maximum length of an object or a list on one line, as JSON. */
 const WIDTH = 90;
 
-/** Writes YAML without what is undefined, in the style of openapi.yaml: objects on one line are padded, and lists are not. */
+/** Writes YAML in the style of openapi.yaml, without undefined values. On one line, objects are padded and lists are not. */
 function write(value: object): string {
   // Texts that YAML 1.1 reads as dates or booleans are quoted.
   const document = new Document(value, { aliasDuplicateObjects: false, compat: 'yaml-1.1' });
   visit(document, {
     Collection(_key, node, around) {
-      // Other entries may be added to the outer ones later.
+      // Outer collections are blocks, because only a block can get further entries later.
       node.flow = around.length > 4 && JSON.stringify(node).length <= WIDTH;
       const toText = node.toString.bind(node);
       const flowCollectionPadding = isSeq(node) ? '' : ' ';
@@ -227,7 +226,7 @@ function describeOperation(subject: Subject, kind: Kind, samples: readonly Sampl
   };
 }
 
-/** The refusal of what other records conflict with; undefined without an example. */
+/** Describes the 409 for conflicts with other records; undefined without an example. */
 function describeConflicts(subject: Subject, isDeletion: boolean, samples: readonly Sample[]): Node | undefined {
   const examples = samples.filter(({ status }) => status === 409);
   if (examples.length === 0) return undefined;
@@ -241,12 +240,12 @@ function describeConflicts(subject: Subject, isDeletion: boolean, samples: reado
   return { 'x-conflicts': Object.fromEntries(texts), ...toRefusal(description, showAnswers(subject, examples)) };
 }
 
-/** A refusal that an operation declares by itself. */
+/** A refusal that an operation declares itself, not by reference. */
 export function toRefusal(description: string, examples: Node | undefined): Node {
   return { description, headers: refer(HEADERS), ...toContent(referTo('schemas', 'Error'), examples) };
 }
 
-/** The refusal of ids in the path that no record has. */
+/** The 404 for ids in the path that no record has. */
 export function toNotFound(ids: readonly string[], error = 'Not found'): Node {
   const request = { path: Object.fromEntries(ids.map((name) => [name, NO_ID])) };
   const description = 'The tenant has no such record; the answer is the same for a record of another tenant';
@@ -307,13 +306,13 @@ function listParameters({ noun, filters, openapi }: Subject, kind: Kind, samples
   ];
 }
 
-/** Response examples: the answers, and for refusals how the requests differ. */
+/** Response examples: the answers, and for each refusal the request that causes it. */
 function showAnswers({ columns, written }: Subject, samples: readonly Sample[]): Node {
   const examples = samples.map(({ name, status, parameters, body, expected = {}, answer: value = null }) => {
     const isChanged = (column: Column) =>
       column.name in expected && !isDeepStrictEqual(expected[column.name], (value as Node | null)?.[column.name]);
     const isNew = (column: Column) => status === 201 && !written.includes(column);
-    /** What is computed from the fields alone is the same each time. */
+    /** A column computed from the request's fields alone has the same value each time. */
     const isFixed = ({ sources }: Column) => sources?.every((source) => written.some(({ name }) => name === source));
     const generated = columns.filter((one) => (isNew(one) || isChanged(one)) && !isFixed(one));
     const request = { store: 'demo', path: 'id' in parameters ? parameters : undefined, body };
