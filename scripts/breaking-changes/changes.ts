@@ -15,13 +15,13 @@ export type Change = { readonly isBreaking: boolean; readonly line: string };
 
 /** An operation, one of its parameters, its body, a response or a header. */
 type Part = {
-  /** Such as `GET /alunos query limit`. */
+  /** Its name in a report, such as `GET /alunos query limit`. */
   readonly name: string;
   readonly use: Use;
   readonly fields: Node;
-  /** Its schema is that of its content: a report names the keywords alone. */
+  /** Set if the schema is that of the content: a report then names only the keywords. */
   readonly isContent?: true;
-  /** The key of the part that has this one. */
+  /** The key of the part that contains this one. */
   readonly around?: string;
 };
 
@@ -91,7 +91,7 @@ function compareParts(before: Parts, after: Parts): Change[] {
     const [one, other] = [before.get(key), after.get(key)];
     const { name, use, around = '' } = (one ?? other) as Part;
     if (one && other) return compareFields(one, other, compare).map((found) => toChange(name, found));
-    // What it belongs to is new or gone.
+    // The part that contains it is new or gone, which is reported once.
     if (around !== '' && !(one ? after : before).has(around)) return [];
     const isBreaking = one !== undefined || (use === 'request' && other?.fields.required === true);
     const effect = isBreaking ? 'breaking' : 'non-breaking';
@@ -99,7 +99,7 @@ function compareParts(before: Parts, after: Parts): Change[] {
   });
 }
 
-/** The fields that are no annotations, and whether a value asks for more: the later one of a request, the earlier of an answer. */
+/** The fields other than annotations. A change breaks clients if this is true of a request's new value, or of an answer's old one. */
 const ASKS_MORE: Readonly<Record<string, (value: unknown) => boolean>> = {
   required: (value) => value === true,
   security: (value) => value !== '',
@@ -121,7 +121,7 @@ function compareFields(one: Part, other: Part, compare: ReturnType<typeof create
   });
 }
 
-/** Characters of a value, and levels of which they are a part. */
+/** The maximum length of a value in a report, and of its nesting. */
 const MAX_VALUE = 80;
 const MAX_DEPTH = 8;
 
@@ -136,7 +136,7 @@ function format(value: unknown): string {
   return text.length > MAX_VALUE ? `${text.slice(0, MAX_VALUE)}…` : text;
 }
 
-/** A copy that ends, although a schema may contain itself. */
+/** Copies a value to a limited depth, because a schema may contain itself. */
 function copy(value: unknown, depth = 0): unknown {
   if (depth > MAX_DEPTH) return undefined;
   if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1));

@@ -17,10 +17,10 @@ const BREAKS = 1;
 const FAILED = 2;
 
 const HELP = `
-A breaking change is accepted if the changelog's first section has its line, as code.
+A breaking change is accepted if the changelog's first section contains its line, as code.
 
-Exit codes: 0 nothing breaks unannounced, or nothing was released yet, with no tag v* before HEAD; 1 something does; 2 wrong usage, or
-nothing to compare, such as in a shallow clone without the tag.`;
+Exit codes: 0 no unannounced breaking change, or no release yet (no tag v* before HEAD); 1 an unannounced breaking change; 2 wrong usage,
+or nothing to compare with, such as in a shallow clone without the tag.`;
 
 type Surroundings = { readonly folder: string; print(text: string): void; printError(text: string): void };
 
@@ -76,7 +76,7 @@ function git(folder: string, ...args: string[]): string {
   }
 }
 
-/** Reads the document, and the other files that it refers to. Messages have their names after `place`. */
+/** Reads the document, and the other files that it refers to. Messages name a file with `place` before it. */
 function readDocument(place: string, read: (path: string) => string): OpenAPIV3.Document {
   const contents = new Map<string, unknown>();
   const open = (path: string): unknown => {

@@ -1,4 +1,4 @@
-// Compares schemas, in the one form of schema.ts: of a request clients break if less is allowed, of an answer if more is.
+// Compares schemas in the normal form of schema.ts. Clients break if a request allows less, or an answer more.
 
 import { isDeepStrictEqual } from 'node:util';
 import {
@@ -29,15 +29,15 @@ export function namesOf(one: object, other: object): string[] {
   return [...new Set([...Object.keys(one), ...Object.keys(other)])];
 }
 
-/** Puts differences below a name. */
+/** Adds a name before the paths of differences. */
 export function below(name: string, differences: readonly Difference[]): Difference[] {
   return differences.map(({ path, ...difference }) => ({ ...difference, path: [name, ...path] }));
 }
 
-/** Lists of which a value has to be one, or has to match one. */
+/** Lists of alternatives: a value has to be one of them, or match one. */
 const CHOICES = ['enum', 'anyOf', 'oneOf'];
 const LISTS = [...CHOICES, 'allOf', 'required'];
-/** If these schemas allow less, the one around them does. A change within any other may do both. */
+/** If one of these inner schemas allows less, so does the outer one. A change of any other may allow less and more. */
 const INNER = SUBSCHEMAS.one.filter((name) => !['if', 'not'].includes(name));
 
 /** Creates the function that finds the differences of two schemas, which may contain themselves. */
@@ -63,7 +63,7 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     if (SUBSCHEMAS.map.includes(name)) return compareMaps(use, name, one, other);
     if (['oneOf', 'anyOf'].includes(name)) {
       const isWider = isLooser(one, other);
-      // Both names differ: one of them tells it.
+      // Both keywords differ: report one.
       if (isWider || isLooser(other, one)) {
         return name === 'oneOf' ? toDifference(isWider === (use === 'answer'), before, after) : [];
       }
@@ -95,13 +95,13 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
       const [from, to] = [before[name], after[name]].map((part) => (part && isHidden(part) ? undefined : part));
       if (from && to) {
         const differences = compare(use, from, to);
-        // Its properties are often those of the schema around it.
+        // Its properties are often those of the outer schema too: a change may allow less and more.
         return below(name, keyword === 'dependentSchemas' ? asBreaking(differences) : differences);
       }
       if (!from && !to) return [];
       const hidden = (from ? after : before)[name];
       const { additionalProperties } = from ? other : one;
-      // What is allowed in its place.
+      // The schema of a property that is not declared.
       const rest = keyword === 'dependentSchemas' ? undefined : additionalProperties;
       const isMap = typeof rest === 'object' && !hidden;
       if (isMap && (use === 'request' || to)) return below(name, compare(use, from ?? rest, to ?? rest));
@@ -111,7 +111,7 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     });
   }
 
-  /** Compares items by their positions. Those that one list does not have are other items there. */
+  /** Compares items by position. If only one list declares a position, the `items` of the other apply to it. */
   function comparePositions(use: Use, one: Node, other: Node): Difference[] {
     const [before, after] = [one, other].map(({ prefixItems = [] }) => prefixItems as Schema[]) as [Schema[], Schema[]];
     const [from, to] = [one, other].map(({ items = {} }) => (items || { not: {} }) as Schema) as [Schema, Schema];
@@ -120,7 +120,7 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
     );
   }
 
-  /** Compares the items that only one list has. A schema replaces another one that is gone. */
+  /** Compares the items that only one list has. A new schema counts as the replacement of one that is gone. */
   function compareLists(use: Use, keyword: string, before: unknown[] = [], after: unknown[] = []): Difference[] {
     const isOfSchemas = SUBSCHEMAS.list.includes(keyword);
     const isSame = (one: unknown, other: unknown) =>
@@ -145,18 +145,18 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
   return compare;
 }
 
-/** Whether a value that had to match one schema of a list may match several. */
+/** Whether a oneOf has become an anyOf of the same schemas, of which a value may match several. */
 function isLooser({ oneOf, anyOf }: Node, other: Node): boolean {
   return oneOf !== undefined && !anyOf && !other.oneOf && isDeepStrictEqual(oneOf, other.anyOf);
 }
 
-/** Whether no value matches two schemas of a oneOf, as their types, values or a required property show: it would match none. */
+/** Whether types, values or a required property show that no value matches two schemas of a oneOf: such a value is invalid. */
 function isApart(schema: Schema): boolean {
   const isSplit = (choice: Schema) => !choice.oneOf || splitChoice(choice) !== undefined;
   return isSplit(schema) && (splitChoice(schema)?.cases ?? []).every(({ choice }) => isSplit(choice));
 }
 
-/** Differences that may allow less and more at once. */
+/** Makes all differences but annotations breaking, because they may allow less and more at once. */
 function asBreaking(differences: readonly Difference[]): Difference[] {
   return differences.map(({ effect, ...one }) => ({ ...one, effect: effect === 'annotation' ? effect : 'breaking' }));
 }
@@ -165,7 +165,7 @@ function toDifference(isBreaking: boolean, before: unknown, after: unknown): Dif
   return [{ path: [], effect: isBreaking ? 'breaking' : 'non-breaking', before, after }];
 }
 
-/** A schema with the keywords of its allOf, one text of its types, and one keyword each for other properties and other items. */
+/** Returns a schema with its allOf merged, its types as one text, and one keyword each for other properties and other items. */
 function simplify(use: Use, schema: Schema): Node {
   const { type, anyOf, unevaluatedItems, unevaluatedProperties, ...merged } = joinNull(mergeAll(schema));
   const { additionalProperties = unevaluatedProperties, items = unevaluatedItems, ...own } = merged;
@@ -174,7 +174,7 @@ function simplify(use: Use, schema: Schema): Node {
   // Clients must ignore unknown properties, but those of a map have a type.
   const isAny = additionalProperties !== false && Object.keys(Object(additionalProperties)).every(isAnnotation);
   const isIgnored = isAny || (additionalProperties === false && use === 'answer');
-  // A list of values says their types.
+  // A type also limits the values of an enum.
   const isOfType = (value: unknown) => type === undefined || readTypes(schema).includes(typeOf(value));
   return {
     ...own,
@@ -186,7 +186,7 @@ function simplify(use: Use, schema: Schema): Node {
   };
 }
 
-/** A choice of null beside another choice as one choice: what `nullable` of OpenAPI 3.0 becomes, and what 3.1 writes. */
+/** Joins a choice of null with the choice beside it: `nullable` of OpenAPI 3.0 becomes two choices, and 3.1 writes one. */
 function joinNull({ anyOf = [], ...own }: Schema): Schema {
   const [choice = {}, none] = anyOf;
   const keyword = choice.oneOf ? 'oneOf' : 'anyOf';
@@ -200,12 +200,12 @@ function joinNull({ anyOf = [], ...own }: Schema): Schema {
   return anyOf.length > 0 ? { ...own, anyOf } : own;
 }
 
-/** Whether a schema has a type and nothing else; an integer of a request has bounds in any case. */
+/** Whether a schema has only a type. The bounds that every integer of a request has do not count. */
 function isType({ minimum = EXACT[0], maximum = EXACT[1], ...own }: Schema): boolean {
   return Object.keys(own).join() === 'type' && minimum === EXACT[0] && maximum === EXACT[1];
 }
 
-/** A schema with the keywords of the parts of its allOf, except what several of them say differently. */
+/** Merges the parts of a schema's allOf into it, except keywords on which they differ. */
 function mergeAll(schema: Schema, nesting = 0): Schema {
   const { allOf = [], ...own } = schema;
   if (allOf.length === 0 || nesting > MAX_NESTING) return own;
@@ -219,7 +219,7 @@ function mergeAll(schema: Schema, nesting = 0): Schema {
   return others.length > 0 ? { ...merged, allOf: others } : merged;
 }
 
-/** Whether a keyword allows less than before. The schemas are those around it. */
+/** Whether a keyword allows less than before. `one` and `other` are the schemas that contain it. */
 type Narrows = (before: never, after: never, one: Schema, other: Schema, use: Use) => boolean;
 
 const isMore = (before = 0, after = 0) => after > before;
@@ -242,10 +242,9 @@ function narrowsBound(end: 'minimum' | 'maximum'): Narrows {
   };
 }
 
-/** The maximum lengths that formats have in any case. */
+/** The maximum lengths that formats imply. */
 const LENGTHS: Readonly<Record<string, number>> = { uuid: 36, date: 10 };
 
-/** The bits of a number by its format. */
 const BITS: Readonly<Record<string, number>> = { int32: 32, float: 32, int64: 64, double: 64 };
 
 /** The bits of a number, 64 without a format; undefined for any other value. */
@@ -259,7 +258,7 @@ function isWithin(one: string, other: string): boolean {
   return one.split('|').every((type) => types.includes(type) || (type === 'integer' && types.includes('number')));
 }
 
-/** How much of other properties is allowed: none, those of a schema, or any. */
+/** Ranks what other properties are allowed: none, those of a schema, or any. */
 function toOpenness(additional: unknown): number {
   return typeof additional === 'object' ? 1 : additional === false ? 0 : 2;
 }
@@ -273,10 +272,10 @@ function isInteger(quotient: number): boolean {
 const NARROWING: Readonly<Record<string, Narrows>> = {
   type: (before?: string, after?: string) => after !== undefined && !(before && isWithin(before, after)),
   format: (before: string | undefined, after: string | undefined, one, other, use) => {
-    // The text is written in another way.
+    // The value is written in another way, as base64.
     if ([before, after].includes('byte')) return true;
     const [from, to] = [bitsOf(before, one), bitsOf(after, other)];
-    // A request always has the bounds that its format stands for.
+    // A request's schema already has the bounds that its format implies.
     return from && to ? use === 'answer' && to < from : after !== undefined;
   },
   minimum: narrowsBound('minimum'),
