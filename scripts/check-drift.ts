@@ -15,7 +15,7 @@ const DOCUMENT = 'openapi.yaml';
 export async function checkDrift(env: Environment, print: (line: string) => void): Promise<void> {
   const config = readConfig(preferDatabase(env));
   const document = await compileFile(DOCUMENT);
-  // In place of an embedded store, a temporary one with the migrations alone.
+  // A temporary store with only the migrations replaces an embedded one.
   const empty = config.store.kind === 'embedded' ? { ...config.store, dataDir: undefined, demoData: false } : undefined;
   const { store } = await openStore({ ...config, connections: 1, store: empty ?? config.store }, FILES, {
     info: () => {},

@@ -26,15 +26,15 @@ export const keyHeader: string = ${keyHeader};
 /** What separates the items of an array in one parameter of a query, by operation and parameter. */
 export const separators: Record<string, Record<string, "," | " " | "|">> = ${separators};
 `;
-  // For a reference into a response, openapi-typescript names the schema of a content, which its types do not have.
+  // For a reference into a response, openapi-typescript writes the content's "schema", which its types do not have.
   const text = astToString(types).replaceAll('["application/json"]["schema"]', '["application/json"]');
   return `${COMMENT_HEADER}${text}${own}`;
 }
 
 /**
- * The document as openapi-typescript reads it: discriminators with a mapping to references, and none of schemas that have their
- * values themselves, for which it would take their names; no extensions beside responses, which it takes for responses; and `readOnly`
- * and `writeOnly` at the properties themselves.
+ * Prepares the document for openapi-typescript. Mappings of discriminators become references. A discriminator is removed if each schema
+ * has its values itself, which schema names would replace. Extensions beside responses are removed, because they would become responses.
+ * `readOnly` and `writeOnly` are set at the properties themselves.
  */
 function toTypable(source: OpenAPIV3.Document): OpenAPIV3.Document {
   const document = structuredClone(source);

@@ -12,7 +12,7 @@ select c.level, p.oid::regprocedure::text as function, c.lineno as line, c.messa
  cross join plpgsql_check_function_tb(p.oid, fatal_errors => false, all_warnings => true,
                                       use_incomment_options => false) c
  where p.pronamespace in ('public'::regnamespace, 'private'::regnamespace)
-   -- Without its table the function of a trigger cannot be checked.
+   -- A function of a trigger cannot be checked without its table.
    and p.prorettype not in ('trigger'::regtype, 'event_trigger'::regtype)
    and not exists (
      select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e'
@@ -33,7 +33,7 @@ type Bodies = { readonly errors: readonly string[] } | { readonly obstacle: stri
 export async function checkBodies(url: string): Promise<Bodies> {
   const db = await connect(url, 'check-contract');
   try {
-    // Rolled back at the end, with the extension.
+    // The end of the connection rolls this back, with the extension.
     await db.query('begin');
     const obstacle = await prepare(db);
     if (obstacle) return { obstacle };

@@ -1,4 +1,4 @@
-// Lints openapi.yaml by the rules of redocly.yaml, or the document that is named: npm run check:document
+// Lints openapi.yaml, or another document that is named, by the rules of redocly.yaml: npm run check:document
 
 import { formatProblems, getTotals, lint, loadConfig } from '@redocly/openapi-core';
 

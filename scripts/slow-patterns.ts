@@ -1,5 +1,5 @@
-// A rule for the linter of the document: a pattern must not take the gateway's time for one value. It finds parts that repeat within and
-// beside each other, and not alternatives that match the same text, such as (a|a)*.
+// A linter rule against patterns that can block the gateway with one value. It finds repetitions within and beside each other, but not
+// alternatives that match the same text, such as (a|a)*.
 
 import { analyse } from 'scslre';
 
@@ -12,7 +12,7 @@ type Context = {
   report(problem: { readonly message: string; readonly location: object }): void;
 };
 
-/** Why a text may take long to compare; undefined if the time grows with its length, or the pattern is no regular expression. */
+/** Explains why a pattern is slow; undefined if its time is linear, or it is no regular expression. */
 function findSlowness(pattern: string): string | undefined {
   const found = tryToAnalyse(pattern);
   const doubling = [...found, ...tryToAnalyse(toEndless(pattern))].find(({ exponential }) => exponential);
@@ -22,10 +22,10 @@ function findSlowness(pattern: string): string | undefined {
   return slow && `many ${example} take more than linear time: let no two parts that repeat match the same text`;
 }
 
-/** The fewest repetitions of a group within which doubling takes noticeable time. */
+/** The minimum number of repetitions of a group for which the doubling takes noticeable time. */
 const MANY = 5;
 
-/** The pattern with `{1,}` for `{1,20}`, up to which the time doubles too; a group that repeats a few times stays. */
+/** Replaces `{1,20}` by `{1,}`, because the time doubles up to that bound too. A group with few repetitions stays. */
 function toEndless(pattern: string): string {
   return pattern.replace(/(\)?)\{(\d+)(?:,(\d+))?\}/g, (all, group: string, least: string, most = least) => {
     if (group ? Number(most) < MANY : most === least || most === '1') return all;

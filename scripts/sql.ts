@@ -18,13 +18,13 @@ Example:
 
 const { BOOL, INT2, INT4, OID, FLOAT4, FLOAT8 } = pg.types.builtins;
 
-/** Values as Postgres writes them: a Date is in another time zone, and console.table shortens JSON. */
+/** Keeps values as Postgres writes them: a Date would be in another time zone, and console.table shortens JSON. */
 const TYPES: pg.CustomTypesConfig = {
   getTypeParser: (type: number) =>
     [BOOL, INT2, INT4, OID, FLOAT4, FLOAT8].includes(type) ? pg.types.getTypeParser(type) : String,
 };
 
-/** What the command has of its process. */
+/** The parts of its process that the command uses. */
 type Surroundings = { readonly env: NodeJS.ProcessEnv; readonly console: Console; readInput(): string };
 
 /** Runs the command; returns its exit code. */
