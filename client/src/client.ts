@@ -6,12 +6,12 @@ import { separators as own, keyHeader as ownHeader, type paths, type Readable, t
 export type { components, paths, Readable, Writable } from './openapi.ts';
 
 const DEFAULT_PAGE_SIZE = 100;
-/** Between two questions of `follow` for what is new. */
+/** The default interval between two requests of `follow` for new items. */
 const INTERVAL_MS = 5_000;
 
-/** The statuses of answers that a later call may not get: the gateway's, and those of proxies in front of it. */
+/** Statuses of temporary failures, of the gateway and of proxies in front of it: a later call may succeed. */
 const TEMPORARY = [429, 502, 503, 504];
-/** Before the second call, at least and without `Retry-After`; twice as long before each other one. */
+/** The minimum wait before the first retry without `Retry-After`; it doubles with each further retry. */
 const FIRST_WAIT_MS = 250;
 /** Timers cannot wait longer. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
@@ -22,22 +22,22 @@ export type ClientOptions = {
   readonly apiKey: string;
   /** The language of the messages of invalid fields, such as `pt-BR`; English by default. Any `Accept-Language` will do. */
   readonly language?: string;
-  /** The longest that a call takes, in ms, with its retries and the waits between them; 30,000 by default. */
+  /** The timeout of a call in ms, with its retries and the waits between them; 30,000 by default. */
   readonly timeout?: number;
   /**
-   * How often a call is repeated that was safe, a GET or one with an `Idempotency-Key`, and had no answer, a 429, or a 502,
-   * 503 or 504; 2 by default. It waits as long as `Retry-After` says. If that is beyond the timeout, the call fails at once.
+   * The number of retries of a safe call, a GET or one with an `Idempotency-Key`, that had no answer, a 429, 502, 503 or 504; 2 by
+   * default. A retry waits as long as `Retry-After` says. If that is beyond the timeout, the call fails at once.
    */
   readonly retry?: number;
   /** Sends the requests; by default the global `fetch`. */
   readonly fetch?: (request: Request) => Promise<Response>;
-  /** The header of the API key in another document than the gateway's, as `scripts/client-types.ts` writes it. */
+  /** The header of the API key, for a document other than the gateway's: `scripts/client-types.ts` writes it. */
   readonly keyHeader?: string;
-  /** How the arrays of another document than the gateway's are written, as `scripts/client-types.ts` writes it. */
+  /** The separators of arrays, for a document other than the gateway's: `scripts/client-types.ts` writes them. */
   readonly separators?: Separators;
 };
 
-/** What separates the items of an array in one parameter of a query, by operation (`GET /alunos`) and parameter. */
+/** The separators of the items of arrays in query parameters, by operation (`GET /alunos`) and parameter. */
 export type Separators = Readonly<Record<string, Readonly<Record<string, ',' | ' ' | '|'>>>>;
 
 /** The result of a call: data, or a failure as a value. */
@@ -89,12 +89,12 @@ type Operation<Paths, P extends keyof Paths, M extends Method> = Paths[P] extend
 
 type Json<T> = T extends { content: { 'application/json': infer Value } } ? Value : undefined;
 
-/** The body of the success, of which an operation declares one, without properties that are only written. */
+/** The body of the one success that an operation declares, without write-only properties. */
 type Data<O> = O extends { responses: infer R }
   ? { [S in keyof R & number]: `${S}` extends `2${string}` ? Readable<Json<R[S]>> : never }[keyof R & number]
   : never;
 
-/** The body of a request, without properties that are only read. */
+/** The body of a request, without read-only properties. */
 type Body<O> = O extends { requestBody: { content: { 'application/json': infer T } } }
   ? { readonly body: Writable<T> }
   : O extends { requestBody?: infer B }
@@ -151,8 +151,8 @@ export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Ca
     ...init: Argument<ListInit<Operation<Paths, P, 'get'>>>
   ): AsyncGenerator<Item<P, Paths>, void>;
   /**
-   * Yields the pages of a list from the item `after` on, and what comes to its end later, such as new changes of
-   * `/alteracoes`, until the signal is aborted. Goes on after a failure that may pass, and throws ClientError for any other.
+   * Yields the pages of a list after the item `after`, and then new items at its end, such as changes of `/alteracoes`, until the signal is
+   * aborted. Continues after a temporary failure, and throws ClientError for any other.
    */
   follow<P extends ListPath<Paths>>(
     path: P,
@@ -160,7 +160,7 @@ export type Client<Paths = paths> = { readonly [M in Method as Uppercase<M>]: Ca
   ): AsyncGenerator<Item<P, Paths>[], void>;
 };
 
-/** Creates a client of the gateway. Throws TypeError or RangeError for an option that no request can have. */
+/** Creates a client of the gateway. Throws TypeError or RangeError for an invalid option. */
 export function createClient<Paths = paths>(options: ClientOptions): Client<Paths> {
   const send = createSender(options);
   const call = (method: string) => async (path: string, init?: AnyInit) => (await send(method, path, init)).result;
@@ -185,7 +185,7 @@ type Sender = (method: string, path: string, init?: AnyInit) => Promise<Answer>;
 function createSender(options: ClientOptions): Sender {
   // A test may replace the global fetch after the client was created.
   const { baseUrl, retry = 2, fetch = (request) => globalThis.fetch(request), separators = own } = options;
-  // It may be the text of a variable of the environment.
+  // It may be the text of an environment variable.
   const timeout = Number(options.timeout ?? 30_000);
   if (!(timeout > 0 && timeout <= MAX_TIMEOUT_MS)) throw new RangeError(`timeout must be 1 to ${MAX_TIMEOUT_MS} ms`);
   if (!(retry >= 0)) throw new RangeError('retry must be a number of calls');
@@ -198,7 +198,7 @@ function createSender(options: ClientOptions): Sender {
     redirect: 'manual',
   });
 
-  /** The answer to one call. */
+  /** Sends one request, without retries. */
   async function attempt(method: string, path: string, init: AnyInit): Promise<Answer> {
     const { query, header, path: names, body, signal } = init;
     let isSent = false;
@@ -213,7 +213,7 @@ function createSender(options: ClientOptions): Sender {
       const pathSerializer = (url: string) => toPath(url, names);
       const sent = { params, body, signal, fetch: send, parseAs: 'text', querySerializer, pathSerializer };
       const { response, data, error } = await http.request(method as 'get', path, sent as Record<string, unknown>);
-      const result = response.ok ? readData(response, data) : toFailure(response, error);
+      const result = response.ok ? readData(response, data) : toAnsweredFailure(response, error);
       return { result, response, isSent };
     } catch (cause) {
       return { result: { ok: false, kind: 'unreachable', message: explain(cause), cause }, isSent };
@@ -241,7 +241,7 @@ async function withTimeout<T>(
   own: AbortSignal | undefined,
   run: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  // The timer of AbortSignal.timeout would stay until its end.
+  // AbortSignal.timeout would keep its timer until the end of the time.
   const controller = new AbortController();
   const late = () => controller.abort(new DOMException(`no answer within ${ms} ms`, 'TimeoutError'));
   const abort = () => controller.abort(own?.reason);
@@ -263,7 +263,7 @@ function sleep(ms: number, own: AbortSignal | undefined): Promise<void> {
   });
 }
 
-/** The query, without what no URL can carry: null and an array without items. */
+/** Writes the query, without null and arrays without items, which no URL can carry. */
 function toQuery(values: Values = {}, separators: Separators[string] = {}): string {
   const pairs = readValues(values).flatMap(([name, items]) => {
     const separator = Array.isArray(values[name]) ? separators[name] : undefined;
@@ -276,13 +276,13 @@ function toQuery(values: Values = {}, separators: Separators[string] = {}): stri
 function toPath(template: string, values: Values = {}): string {
   const texts = readValues(values).map(([name, items]) => [name, join(name, items, ',')] as const);
   return texts.reduce((path, [name, text]) => {
-    // An empty segment or dots make another path, which may be that of another operation.
+    // An empty segment or dots make another path, perhaps that of another operation.
     if (/^\.{0,2}$/.test(text)) throw new RangeError(`${name} cannot be ${JSON.stringify(text)} in a path`);
     return path.replace(`{${name}}`, () => text);
   }, template);
 }
 
-/** A header carries bytes: letters outside ASCII are in UTF-8. */
+/** Encodes header values as UTF-8, because a header carries bytes. */
 function toHeader(values: Values = {}): Record<string, string> {
   const texts = readValues(values).map(([name, items]) => {
     const isList = items.length > 1 || Array.isArray(values[name]);
@@ -303,7 +303,7 @@ function readValues(values: Values): [name: string, items: string[]][] {
     .filter(([, items]) => items.length > 0);
 }
 
-/** The items in one text. A comma that is encoded belongs to an item; other separators are encoded themselves. */
+/** Joins the items in one text. An encoded comma belongs to an item; other separators are encoded like items. */
 function join(name: string, items: readonly string[], separator: ',' | ' ' | '|'): string {
   if (separator === ',') return items.map(encodeURIComponent).join(',');
   if (items.some((item) => item.includes(separator))) {
@@ -326,7 +326,7 @@ function toWait(result: Result<unknown>, count: number): number | undefined {
 
 /** Replaces the error of Headers, whose message contains the key. */
 function createHeaders({ apiKey, keyHeader = ownHeader, language }: ClientOptions): Headers {
-  // A variable of the environment that is not set would be sent as this word.
+  // An environment variable that is not set would be sent as the text `undefined`.
   if (typeof apiKey !== 'string') throw new TypeError(`apiKey is ${apiKey}`);
   const headers = new Headers(language === undefined ? {} : { 'Accept-Language': language });
   try {
@@ -338,7 +338,7 @@ function createHeaders({ apiKey, keyHeader = ownHeader, language }: ClientOption
 }
 
 function readData(response: Response, text: unknown): Result<unknown> {
-  // An answer without content has no type of it either.
+  // An answer without content has no Content-Type either.
   if (!text && !response.headers.has('Content-Type')) return { ok: true, data: undefined };
   try {
     return { ok: true, data: JSON.parse(String(text)) };
@@ -347,16 +347,16 @@ function readData(response: Response, text: unknown): Result<unknown> {
   }
 }
 
-/** The failure of a success whose body is not from the API. */
+/** The failure for a 2xx whose body is not from the API. */
 function toUnexpected({ status, headers }: Response, message: string): Failure {
   return { ...readFailed(headers), kind: 'unexpectedAnswer', status, message };
 }
 
-function toFailure({ type, status, headers }: Response, body: unknown): Failure {
+function toAnsweredFailure({ type, status, headers }: Response, body: unknown): Failure {
   const failed = readFailed(headers);
   const error = typeof body === 'object' && body !== null && 'error' in body ? body.error : undefined;
   const isText = typeof error === 'string';
-  // Browsers hide its status.
+  // Browsers hide the status of a redirect.
   const message = isText ? error : type === 'opaqueredirect' ? 'A redirection' : `HTTP ${status}`;
   const retryable = { message, ...readRetryAfter(headers) };
   if (status === 400) return { ...failed, kind: 'badRequest', status, message };
@@ -372,7 +372,7 @@ function toFailure({ type, status, headers }: Response, body: unknown): Failure 
 function explain(error: unknown): string {
   if (!(error instanceof Error)) return String(error);
   if (error.cause instanceof Error) return explain(error.cause);
-  // One error for each address of a name.
+  // It has one error for each address of the host.
   if (error instanceof AggregateError) return error.errors.map(explain).join('; ');
   return error.message || error.name;
 }
@@ -409,7 +409,7 @@ async function* readPages(send: Sender, path: string, init: AnyListInit = {}): A
   }
 }
 
-/** It may be the text of a variable of the environment. */
+/** Reads the page size, which may be the text of an environment variable. */
 function toPageSize({ pageSize = DEFAULT_PAGE_SIZE }: AnyListInit): number {
   if (Number.isInteger(Number(pageSize)) && Number(pageSize) > 0) return Number(pageSize);
   throw new RangeError('pageSize must be a number of items');
@@ -422,7 +422,7 @@ async function readPage(send: Sender, path: string, init: AnyListInit, place: Va
   return { ...answer, result: toUnexpected(response, 'The body is not a list') };
 }
 
-/** Where the next page begins, by the query of a header `Link` (RFC 8288). The rest of the query is the caller's. */
+/** Reads where the next page begins from a header `Link` (RFC 8288). The caller has the rest of that query. */
 function readNext(response: Response | undefined): Values | undefined {
   const [, text] = /<[^>?]*\?([^>]*)>\s*;\s*rel="?next\b/.exec(response?.headers.get('Link') ?? '') ?? [];
   const query = new URLSearchParams(text);

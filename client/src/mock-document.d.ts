@@ -4,7 +4,7 @@ import type { ValidateFunction } from 'ajv';
 import type { Operation } from '../../src/openapi/operations.ts';
 import type { Json } from '../../src/store/store.ts';
 
-/** What the handlers need of the document. */
+/** The parts of the document that the handlers need. */
 export type MockDocument = {
   readonly apiRoot: string;
   readonly operations: readonly MockOperation[];

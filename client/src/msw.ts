@@ -51,7 +51,7 @@ export function createHandlers({ baseUrl }: HandlersOptions): Handlers {
   const answerAll = http.all(urls, ({ request }) => answer(request, targetOf(request)));
 
   function respond(id: string, status: number, { example, once = false }: RespondOptions = {}): HttpHandler {
-    // As in `choose`; with the example's link, a client would read pages without end.
+    // `choose` leaves out the same headers. With the example's link, a client would read pages without end.
     const { value, headers: all } = findAnswer(id, status, example);
     const { Link: _link, ETag: _tag, ...headers } = all;
     let isUsed = false;
@@ -128,7 +128,7 @@ function choose({ operation, request, key }: Received): MockAnswer | { readonly 
   if (caused && caused.status !== operation.status) return { failure: toRefusal(caused) };
   const found = caused ?? answers.find(({ status }) => status === operation.status);
   if (!found) throw new Error(`${operation.id} ${operation.status} has no example in the document`);
-  // Those of the example would be the same for every body.
+  // The example's Link and ETag would be the same for every body.
   const { Link: _link, ETag: _tag, ...headers } = found.headers;
   if (!Array.isArray(found.value)) return { ...found, headers };
   const value = caused ? found.value : takePage(found.value, operation, request);
@@ -136,7 +136,7 @@ function choose({ operation, request, key }: Received): MockAnswer | { readonly 
   return { ...found, value, headers: { ...headers, ...(link ? { Link: link } : {}) } };
 }
 
-/** What a store would have refused. */
+/** The failure that a store would have returned. */
 function toRefusal({ status, value }: MockAnswer): Failure {
   const { error } = value as { error: never };
   if (status === 422) return { kind: 'invalidInput', fields: error };
