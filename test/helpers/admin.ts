@@ -22,13 +22,13 @@ export function useAdmin() {
     admin,
     database: () => database,
     rows: (sql: string, values?: unknown[]) => database.query<Record<string, unknown>>(sql, values),
-    /** What a command that has to succeed prints. */
+    /** Runs a command that has to succeed, and returns its output. */
     printed: async (...args: string[]) => succeed(await admin(args)),
-    /** The value that a command which has to succeed gives to scripts. */
-    // biome-ignore lint/suspicious/noExplicitAny: it is of as many types as there are commands
+    /** Runs a command with --json that has to succeed, and returns its value. */
+    // biome-ignore lint/suspicious/noExplicitAny: each command has a type of its own
     json: async (args: readonly string[], env?: Env): Promise<any> =>
       JSON.parse(succeed(await admin([...args, '--json'], env))),
-    /** What a command that fails says to scripts, with its exit code. */
+    /** Runs a command with --json that has to fail, and returns its error with the exit code. */
     failure: async (args: readonly string[], env?: Env) => fail(await admin([...args, '--json'], env)),
   };
 }

@@ -22,7 +22,7 @@ export const operations = Object.entries(document.paths).flatMap(([path, item]) 
   }),
 );
 
-/** The responses of an operation without their headers, which another operation may not send. */
+/** The responses of an operation without the 304 and their headers, which another operation may not send. */
 export function withoutHeaders({ responses }: OpenAPIV3.OperationObject): OpenAPIV3.ResponsesObject {
   const { 304: _same, ...others } = responses;
   const plain = Object.entries(others).map(
@@ -31,7 +31,7 @@ export function withoutHeaders({ responses }: OpenAPIV3.OperationObject): OpenAP
   return Object.fromEntries(plain);
 }
 
-/** The document with one operation alone, which answers without content unless its parts say more. */
+/** The document with a single operation, which answers 204 unless its parts say more. */
 export function documentOf(parts: object, path = '/um', method = 'post'): OpenAPIV3.Document {
   const operation = { operationId: 'um', 'x-rpc': 'um', responses: { 204: { description: 'Done' } }, ...parts };
   return { ...document, paths: { [path]: { [method]: operation } } } as unknown as OpenAPIV3.Document;
@@ -42,7 +42,7 @@ export const jsonBody = (schema: object) => ({
   requestBody: { required: true, content: { 'application/json': { schema } } },
 });
 
-/** The lists in pages among them. */
+/** The operations that return a list in pages. */
 export const lists = operations.filter(({ operation }) => {
   const names = (operation.parameters ?? []).map((parameter) => 'name' in parameter && parameter.name);
   return names.includes('limit') && names.includes('offset');
@@ -82,14 +82,14 @@ export type CallOptions = {
   readonly body?: string | Uint8Array<ArrayBuffer>;
 };
 
-/** Answers that belong to no operation, or to an expectation that HTTP has. */
+/** Statuses of HTTP itself, which no operation declares. */
 const HTTP_LAYER = [404, 405, 417];
 
 const ajv = createAjv();
 /** The validators of answers, by schema. */
 const validators = new Map<object, ValidateFunction>();
 
-/** Sends a request to a gateway, the shared one unless told, and holds the answer against the document. */
+/** Sends a request to a gateway, by default the shared one, and checks the answer against the document. */
 export async function call(target: string, options: CallOptions = {}): Promise<Answer> {
   const { url = inject('url'), key = KEYS.aurora, json, body, headers = {} } = options;
   const method = options.method ?? (json === undefined && body === undefined ? 'GET' : 'POST');
@@ -104,7 +104,7 @@ export async function call(target: string, options: CallOptions = {}): Promise<A
   return answer;
 }
 
-/** Throws where an answer is not what the document says, and where it is a fault of the gateway. */
+/** Throws if an answer's headers or body are not what HTTP and the document say. */
 function checkAnswer(method: string, path: string, answer: Answer, text: string): void {
   const contentType = answer.headers.get('content-type');
   const isEmpty = method !== 'HEAD' && answer.status < 300 && text === '';
@@ -114,7 +114,7 @@ function checkAnswer(method: string, path: string, answer: Answer, text: string)
   const length = answer.headers.get('content-length') ?? '';
   const isCompressed = answer.headers.has('content-encoding');
   const textLength = Buffer.byteLength(text);
-  // fetch keeps the bytes that were compressed to itself.
+  // fetch does not give the compressed bytes, so their length is only known to be less.
   const isRight = isEmpty
     ? length === (answer.status === 204 ? '' : '0')
     : isCompressed

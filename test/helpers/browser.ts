@@ -6,12 +6,12 @@ import { isPresent } from './requirement.ts';
 
 const CHROMIUM = '/usr/bin/chromium';
 
-/** Whether there is a browser; where there is none, that is said, and is an error in CI. */
+/** Whether a browser is installed. Warns if not, or throws in CI. */
 export function canTestInBrowser(): boolean {
   return isPresent(existsSync(CHROMIUM), 'The package chromium is not installed: the tests in a browser cannot run');
 }
 
-/** Starts a browser for which no name but the address of this machine exists, and which asks its maker for nothing. */
+/** Starts a browser that resolves no name but this machine's address, and sends no requests to its maker. */
 export function launchBrowser(): Promise<Browser> {
   const quiet = ['--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-quic'];
   const offline = '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1';

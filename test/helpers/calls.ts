@@ -1,6 +1,6 @@
 import type { Call } from '../../src/store/store.ts';
 
-/** The call of a store that lists students. */
+/** A store call that lists students. */
 export function listCall(args: Call['args'] = {}): Call {
   return {
     function: 'listar_alunos',
@@ -10,7 +10,7 @@ export function listCall(args: Call['args'] = {}): Call {
   };
 }
 
-/** The call of a store that creates a student. */
+/** A store call that creates a student. */
 export function createCall(args: Call['args'] = {}): Call {
   const all = { p_api_key: 'wms_demo_aurora', p_nome: 'Ana', p_email: 'a@b.co', ...args };
   return { function: 'criar_aluno', args: all, returns: 'row', readOnly: false };

@@ -7,23 +7,23 @@ import { asAdmin, type Database, databaseUrl, fillDatabase, newName, runSql } fr
 
 const EXTENSION = '/usr/share/postgresql/15/extension/citus.control';
 
-/** What a server of a cluster needs. */
+/** The settings of each server of a cluster. */
 const SETTINGS = [
   'shared_preload_libraries=citus',
   'max_connections=200',
   'max_prepared_transactions=200',
-  // Moves shards while requests run.
+  // For moving shards while requests run.
   'wal_level=logical',
   'max_replication_slots=50',
   'max_wal_senders=50',
   'output_plugin_libraries=pgoutput,citus',
-  // They are on one machine.
+  // The nodes are on one machine.
   'citus.node_conninfo=sslmode=disable',
-  // Each takes some 10 ms to create.
+  // Each shard takes some 10 ms to create.
   'citus.shard_count=4',
 ];
 
-/** Whether Citus is installed. No package has it, so that it is no error in CI if not. */
+/** Whether Citus is installed. Does not throw in CI, because no package has it. */
 export function canTestOnCitus(): boolean {
   const found = existsSync(EXTENSION);
   if (!found)
@@ -48,14 +48,14 @@ export async function startCitus(count = 3): Promise<Citus> {
 }
 
 /**
- * Makes a database on the nodes with these superuser's URLs, with the migrations and the demo data, which copyCitusDatabase
- * copies; gives its URLs.
+ * Creates the database that copyCitusDatabase copies, with the migrations and the demo data, on the nodes with these superuser's URLs.
+ * Returns its URLs.
  */
 export async function makeCitusTemplate(nodes: readonly string[]): Promise<string[]> {
   const { name } = await createCitusDatabase(nodes);
   for (const node of nodes) {
     await asAdmin(node, async (admin) => {
-      // Citus itself is connected, and comes back with the next connection.
+      // Nobody may be connected to a template, but Citus itself is, and would come back with the next connection.
       await admin.query(`alter database ${name} allow_connections false`);
       await admin.query('select pg_terminate_backend(pid, 10000) from pg_stat_activity where datname = $1', [name]);
     });
@@ -63,7 +63,7 @@ export async function makeCitusTemplate(nodes: readonly string[]): Promise<strin
   return nodes.map((node) => databaseUrl(node, name));
 }
 
-/** Copies the database with these URLs on its nodes: to make a cluster anew takes ten times as long. */
+/** Copies the database with these URLs on its nodes: creating a new cluster takes ten times as long. */
 export async function copyCitusDatabase(template: readonly string[]): Promise<Database> {
   const name = newName();
   const nodes = template.map((url) => databaseUrl(url, 'postgres'));
@@ -129,7 +129,7 @@ async function addNode(coordinator: pg.Client, node: string): Promise<void> {
   await coordinator.query('select citus_add_node($1, $2)', [hostname, port]);
 }
 
-/** Makes a cluster of the databases with these URLs, the first one its coordinator. */
+/** Makes a cluster of the databases with these URLs; the first one is the coordinator. */
 export async function addCitus([coordinator = '', ...workers]: readonly string[]): Promise<void> {
   for (const url of [coordinator, ...workers]) await asAdmin(url, createExtension);
   const { hostname, port } = new URL(coordinator);

@@ -1,4 +1,4 @@
-// Clients that create and list while something fails. Whatever it is, an acknowledged creation is neither lost nor made twice.
+// Clients that create and list while something fails. Whatever fails, an acknowledged creation is neither lost nor made twice.
 
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -8,34 +8,34 @@ import { waitFor } from './wait-for.ts';
 type List = { readonly path: string; readonly isRight?: (names: readonly string[]) => boolean };
 
 export type ClientOptions = {
-  /** What the operations' paths come behind. */
+  /** The base URL of the operations' paths. */
   readonly url: string;
-  /** Each request takes one of them at random; they may change on the way. */
+  /** Each request uses one of them at random; a test may change them meanwhile. */
   readonly keys: readonly string[];
-  /** In turn. */
+  /** The lists to read, in turn. */
   readonly lists?: readonly List[];
-  /** Whether it creates: once, or again with the same Idempotency-Key until that is acknowledged. */
+  /** Whether it creates students; `repeated` sends a creation with the same Idempotency-Key until it is acknowledged. */
   readonly creates?: 'once' | 'repeated' | undefined;
-  /** What the names of its students begin with. */
+  /** The prefix of its students' names. */
   readonly prefix?: string;
-  /** Between two requests: clients that never wait leave no processor to what they wait for. */
+  /** The pause between two requests: without one, clients would leave no processor time to the servers. */
   readonly pauseMs?: number;
-  /** Receives each answer instead of `answers`, for loads of hours. */
+  /** Receives each answer instead of `answers`, for loads that run for hours. */
   readonly onAnswer?: (answer: Answer) => void;
 };
 
 export type Answer = {
   readonly action: 'create' | 'list';
-  /** 0 without an answer: the body is the reason then. */
+  /** 0 without an answer: `body` is then the reason. */
   readonly status: number;
   readonly body: unknown;
   readonly ms: number;
   readonly at: number;
 };
 
-/** Tries after the stop to finish a creation. */
+/** How often a creation is tried after the stop. */
 const LAST_TRIES = 200;
-/** Good answers in a row that show that a client is served. */
+/** The number of good answers in a row that shows that a client is served. */
 const SERVED = 15;
 
 const isFailure = ({ status }: Answer) => status === 0 || status >= 300;
@@ -47,7 +47,7 @@ export class Client {
   readonly answers: Answer[] = [];
   /** Answers with the right status and the wrong rows. */
   readonly wrong: Answer[] = [];
-  /** The names that it has sent, with the number of their key, and those that were acknowledged. */
+  /** The names that it has sent, each with the index of its key. */
   readonly #sent = new Map<string, number>();
   readonly created = new Set<string>();
   readonly #id = `carga-${randomUUID()}`;
@@ -63,20 +63,20 @@ export class Client {
     return this.answers.filter(isFailure);
   }
 
-  /** Finishes the creation that is not acknowledged yet. */
+  /** Stops after finishing the current creation. */
   stop(): Promise<void> {
     this.#isStopped = true;
     return this.#running;
   }
 
-  /** Sends the acknowledged creations again, and gives the statuses. */
+  /** Sends the acknowledged creations again, and returns the statuses. */
   async repeat(): Promise<Set<number>> {
     const statuses = new Set<number>();
     for (const name of this.created) statuses.add((await this.#post(name)).status);
     return statuses;
   }
 
-  /** Describes each creation that is not there as often as it should be, or with another key; by default asks its own gateway. */
+  /** Describes each creation that exists too often, not at all, or with another key. By default it asks its own gateway. */
   async findMistakes(url = this.options.url): Promise<string[]> {
     const found = new Map<string, number>();
     for (const number of this.options.keys.keys()) {
@@ -155,7 +155,7 @@ export class Client {
   }
 }
 
-/** Runs clients during the work, from when they are served, and gives what they have seen. */
+/** Runs clients, and `work` as soon as all are served. Returns the clients with what they have seen. */
 export async function underLoad(
   all: readonly ClientOptions[],
   work: (clients: readonly Client[]) => Promise<unknown>,
@@ -181,7 +181,7 @@ export async function serves(clients: readonly Client[]): Promise<void> {
   });
 }
 
-/** What went wrong, by the rows that a gateway gives: nothing, where each acknowledged creation is there exactly once. */
+/** Finds what went wrong, from the rows of a gateway: nothing if each acknowledged creation exists exactly once. */
 export async function findMistakes(clients: readonly Client[], url?: string): Promise<unknown[]> {
   const mistakes: unknown[] = clients.flatMap(({ wrong }) => wrong);
   for (const client of clients) mistakes.push(...(await client.findMistakes(url)));

@@ -26,12 +26,12 @@ export async function readCommands(): Promise<string[]> {
   return commands;
 }
 
-/** Those of `npm run admin`. */
+/** The commands and options of `npm run admin`. */
 export function readAdminCommands(): Promise<string[]> {
   return readHelp('admin', [], async (path) => (await runAdmin([...path, '--help'], {})).output);
 }
 
-/** The options of a command, and its commands with theirs. */
+/** Reads a command, its options and its subcommands from its help. */
 async function readHelp(
   script: string,
   path: readonly string[],

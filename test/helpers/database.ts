@@ -2,7 +2,7 @@ import pg from 'pg';
 import { beforeAll } from 'vitest';
 import { createDatabase, type Database } from './servers.ts';
 
-/** What runs single statements. */
+/** A connection for single statements. */
 export type Sql = { query<T>(sql: string, values?: unknown[]): Promise<{ rows: T[] }> };
 
 /** A connection of an administrator, for statements and for scripts. */
@@ -33,7 +33,7 @@ export async function openDatabase(database?: Pick<Database, 'adminUrl' | 'drop'
   };
 }
 
-/** Opens what the tests of a suite share, which is empty before, and closes it after each `afterAll` of the suite. */
+/** Opens an object that the tests of a suite share, and closes it after each `afterAll` of the suite. It is empty before the tests. */
 export function useOpened<T extends object>(open: () => Promise<T>, close: (opened: T) => unknown): T {
   const opened = {} as T;
   beforeAll(async () => {
@@ -62,7 +62,7 @@ export async function rows<T = Record<string, unknown>>(db: Sql, sql: string, va
   return (await db.query<T>(sql, values)).rows;
 }
 
-/** Does something as another role, in a transaction that is always rolled back. */
+/** Runs `work` as another role, in a transaction that is always rolled back. */
 export async function as<T>(db: Sql, role: string, work: () => Promise<T>): Promise<T> {
   await db.query('begin');
   try {

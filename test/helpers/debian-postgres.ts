@@ -13,23 +13,23 @@ import { isPresent } from './requirement.ts';
 import { asAdmin, createOnce, killFamily, loginUrl, PASSWORD, type PostgresServer, stopFamily } from './servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from './supabase-project.ts';
 
-/** Its programs. */
+/** The folder of its programs. */
 export const BINARIES = '/usr/lib/postgresql/15/bin';
-/** Its folder of files that every platform has; `extension` is one of them. */
+/** Its folder of platform-independent files, such as those in `extension`. */
 export const DEBIAN_SHARE = '/usr/share/postgresql/15';
 const EXTENSIONS = join(DEBIAN_SHARE, 'extension');
 const SUPERUSER = 'supabase_admin';
 const OWNER = 'postgres';
 
-/** Debian's Postgres while it runs, for tests that leave its database as it was: the URLs for two of its roles. */
+/** A running Debian Postgres, with the URLs of two of its roles. Tests leave its database as it was. */
 export type DebianPostgres = {
-  /** A role that may make roles and is no superuser, as a project's owner: it has applied the migrations. */
+  /** For a role like the owner of a Supabase project: it may create roles, is no superuser, and has applied the migrations. */
   readonly ownerUrl: string;
   readonly superuserUrl: string;
   stop(): Promise<void>;
 };
 
-/** Whether Debian's Postgres has an extension here; where it has not, that is said, and is an error in CI. */
+/** Whether Debian's Postgres is installed with an extension. Warns if not, or throws in CI. */
 export function canTestOnDebian(extension: 'pgtap' | 'plpgsql_check'): boolean {
   return isPresent(
     existsSync(join(BINARIES, 'postgres')) && existsSync(join(EXTENSIONS, `${extension}.control`)),
@@ -56,26 +56,26 @@ export async function startDebianPostgres(): Promise<DebianPostgres> {
 
 /** A Postgres in a folder of its own. */
 export type BareDebianPostgres = Omit<PostgresServer, 'crash'> & {
-  /** Has the server's files in its folder `data`. */
+  /** The server's files are in its folder `data`. */
   readonly folder: string;
-  /** Runs a script of the shell in the folder, as the user that the server runs as. */
+  /** Runs a shell script in the folder, as the server's user. */
   run(script: string, options?: { readonly env?: Record<string, string>; readonly input?: string }): void;
   /** Stops the server, runs `work`, and starts it again. */
   restart(work: () => void): Promise<void>;
-  /** Stops it in order; a primary waits until its standbys have everything. */
+  /** Shuts it down; a primary waits until its standbys have everything. */
   shutDown(): Promise<void>;
   /** Ends all of its processes as a loss of power would. */
   kill(): Promise<void>;
   /** Starts it again. */
   start(): Promise<void>;
-  /** Stops all of its processes; its connections stay open. Returns what lets them go on. */
+  /** Suspends all of its processes; its connections stay open. Returns a function that resumes them. */
   freeze(): () => void;
 };
 
 type BareOptions = {
   readonly settings?: readonly string[];
   readonly auth?: string;
-  /** Where its folder is. */
+  /** The parent of its folder. */
   readonly parent?: string;
   /** Creates the folder `data`; by default it is empty. */
   readonly create?: (options: Options) => void;
@@ -152,14 +152,14 @@ function createCluster(superuser: string, auth: string, options: Options): void 
 }
 
 function startServer(port: number, settings: readonly string[], options: Options): ChildProcess {
-  // Compiled code takes longer to make than these queries run.
+  // JIT compilation takes longer than these queries.
   const cheap = ['fsync=off', 'jit=off'];
   const all = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', ...cheap, ...settings];
   const args = ['-D', 'data', ...all.flatMap((setting) => ['-c', setting])];
   return spawn(join(BINARIES, 'postgres'), args, { ...options, stdio: 'ignore' });
 }
 
-/** Postgres does not run as root: there it has to be the user that its package has made. Undefined for another user. */
+/** The user of Postgres's package if the tests run as root, because Postgres refuses to; undefined otherwise. */
 export function findUser(): { uid: number; gid: number } | undefined {
   if (process.getuid?.() !== 0) return undefined;
   const id = (flag: string) => Number(execFileSync('id', [flag, 'postgres'], { encoding: 'utf8' }));

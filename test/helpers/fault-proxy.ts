@@ -1,22 +1,22 @@
-// A TCP proxy between a gateway and its store, which does on demand what a network and its servers do at their worst.
+// A TCP proxy between a gateway and its store, which simulates faults of networks and servers on demand.
 
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
 
 type Direction = 'request' | 'response';
 
-/** What goes wrong; it holds for the connections there are as for new ones. */
+/** A fault. It applies to open connections and to new ones. */
 export type ProxyFault = {
-  /** Where: as a connection is made, on the way to the target, or on the way back. */
+  /** Where it happens: when a connection is made, on the way to the target, or on the way back. */
   readonly on: 'connect' | Direction;
   /**
-   * `refuse` is for `connect` alone, all but that and `reset` for the other two: bytes are held back, come one a second, come each
-   * by itself, or are other ones.
+   * `refuse` is for `connect` only, `reset` for all three. The others are for the two directions: they hold bytes back, send one each
+   * second, send each by itself, or replace them.
    */
   readonly does: 'refuse' | 'reset' | 'stall' | 'trickle' | 'split' | 'garble';
-  /** What still passes: so many bytes, or everything up to the end of this text. */
+  /** What still passes: a number of bytes, or everything up to the end of a text. */
   readonly after?: number | string;
-  /** Whether it happens to one connection alone. */
+  /** Whether it happens to one connection only. */
   readonly once?: boolean;
 };
 
@@ -30,29 +30,29 @@ export function toAddress(url: string): Address {
 
 export type FaultProxy = {
   readonly port: number;
-  /** Lets a fault begin, in place of the one before. */
+  /** Starts a fault, which replaces the one before. */
   fail(fault: ProxyFault): void;
-  /** Ends the fault: what was held back goes on its way. */
+  /** Ends the fault, and forwards what was held back. */
   pass(): Promise<void>;
   /** Makes new connections to another target from now on. */
   redirect(target: Address): void;
-  /** Resets every connection, and makes new ones to another target where one is given. */
+  /** Resets every connection, and makes new ones to another target if one is given. */
   cut(target?: Address): void;
-  /** How many connections there are. */
+  /** The number of connections. */
   connections(): number;
   /** Whether the fault has happened. */
   hasHappened(): boolean;
-  /** How often a text was forwarded to the target, or parts of it together became it. */
+  /** How often a text was forwarded to the target, in one piece or in several. */
   sent(text: string): number;
   close(): Promise<void>;
 };
 
-/** What the directions of all connections share. */
+/** The state that the directions of all connections share. */
 type State = {
   fault: ProxyFault | undefined;
-  /** The first direction of a connection that the fault has happened to, or the connection that it has refused. */
+  /** The direction that the fault happened to first, or the connection that it refused. */
   victim: Flow | Socket | undefined;
-  /** All that was forwarded to the target. */
+  /** Everything that was forwarded to the target. */
   sent: string;
 };
 
@@ -113,7 +113,7 @@ export async function startFaultProxy(firstTarget: Address): Promise<FaultProxy>
   };
 }
 
-/** The fault that a direction, or a new connection, is to have now. */
+/** The fault that now applies to a direction, or to a new connection. */
 function findFault({ fault, victim }: State, on: ProxyFault['on'], flow?: Flow): ProxyFault | undefined {
   const isOver = fault?.once && victim && victim !== flow;
   return fault?.on === on && !isOver ? fault : undefined;
@@ -126,7 +126,7 @@ class Flow {
   readonly #to: Socket;
   readonly #state: State;
   #held = Buffer.alloc(0);
-  /** What passed since the fault began. */
+  /** The bytes that passed since the fault began. */
   #passed = '';
   #timer: NodeJS.Timeout | undefined;
 

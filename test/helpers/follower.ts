@@ -12,11 +12,11 @@ type Change = {
 const PAGE = 1_000;
 const PAUSE_MS = 20;
 
-/** Follows the changes from the beginning until it is stopped, and waits over every failure. */
+/** Follows the changes from the beginning until it is stopped, and tries again after failures. */
 export class Follower {
-  /** The ids of the students that are there. */
+  /** The ids of the students that exist. */
   readonly ids = new Set<string>();
-  /** What came twice, too late or before what it follows. */
+  /** Changes that came twice, too late, or before the change that they follow. */
   readonly problems: string[] = [];
   count = 0;
   #after = '';
@@ -27,7 +27,7 @@ export class Follower {
     this.#running = this.#run(url, key);
   }
 
-  /** Reads what there is, and ends. */
+  /** Stops after reading the remaining changes. */
   stop(): Promise<void> {
     this.#isStopped = true;
     return this.#running;
@@ -60,7 +60,7 @@ export class Follower {
   }
 }
 
-/** What one of two sets has and the other has not. */
+/** The ids that only one of the two sets has. */
 export function compareIds(copied: ReadonlySet<string>, there: ReadonlySet<string>) {
   return { missed: [...there.difference(copied)], left: [...copied.difference(there)] };
 }

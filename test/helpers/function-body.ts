@@ -1,6 +1,6 @@
 import { asAdmin } from './servers.ts';
 
-/** Does something while a function of the database has another body, which may be declarations and statements. */
+/** Runs `work` while a function of the database has another body: statements, or a block with declarations. */
 export async function withBody(adminUrl: string, name: string, body: string, work: () => Promise<void>): Promise<void> {
   await asAdmin(adminUrl, async (admin) => {
     const { rows } = await admin.query(`select pg_get_functiondef(('public.' || $1)::regproc) as definition`, [name]);
@@ -18,7 +18,7 @@ export async function withBody(adminUrl: string, name: string, body: string, wor
   });
 }
 
-/** Holds up the calls of a function until `work` lets go of them, or ends. */
+/** Blocks the calls of a function until `work` calls `letGo` or ends. */
 export function whileFunctionHeld(
   adminUrl: string,
   name: string,

@@ -30,14 +30,14 @@ export function copyMigrations(more: Readonly<Record<string, string | Buffer>> =
   return folder;
 }
 
-/** The kinds of store; Citus by each of its two ways. */
+/** The kinds of store. A gateway uses Citus directly or through PostgREST. */
 export type StoreKind = 'postgres' | 'supabase' | 'citus' | 'citus by PostgREST';
 
-/** The configuration of a gateway where it is not that of the tests, and what it serves. */
+/** A gateway's store and document, and the configuration in which it differs from CONFIG. */
 export type TestGatewayOptions = Partial<Omit<Config, 'store'>> & {
   readonly store: Store;
   readonly document?: OpenAPIV3.Document | undefined;
-  /** Whether the store is asked for the demo data, and told of the use of keys; otherwise it gets the calls of requests alone. */
+  /** Whether the store also gets the calls for the demo data and the use of keys, and not only the calls of requests. */
   readonly hasWholeStore?: boolean;
   /** What it shares with other processes. */
   readonly group?: Group | undefined;
@@ -46,21 +46,21 @@ export type TestGatewayOptions = Partial<Omit<Config, 'store'>> & {
 };
 
 export type TestGateway = {
-  /** The URL that the operations' paths come behind. */
+  /** The base URL of the operations' paths. */
   readonly url: string;
   readonly server: GatewayServer;
   readonly store: Store;
-  /** The faults of requests, as they were logged. */
+  /** The faults of requests that were logged. */
   readonly faults: Fault[];
-  /** The other lines of the log. */
+  /** The other messages of the log. */
   readonly told: string[];
   close(): Promise<void>;
 };
 
-/** What createDatabase and copyCitusDatabase copy. */
+/** The databases that createDatabase and copyCitusDatabase copy. */
 type Templates = { readonly adminUrl: string; readonly nodes?: readonly string[] };
 
-/** The largest answer of a store, and a migration of a test's own. */
+/** The maximum size of a store's answer, and SQL that the test adds. */
 type DemoStoreOptions = { readonly answerLimit?: number; readonly sql?: string };
 
 /** Opens a store of a kind with its own copy of the demo data. */
@@ -78,7 +78,7 @@ export async function openDemoStore(
     });
   }
   if (kind === 'citus' || kind === 'postgres') {
-    // Any node of Citus answers; here one that is not the coordinator.
+    // Any node of Citus can answer: use one that is not the coordinator.
     const adminUrl = kind === 'citus' ? databaseUrl(nodes[1] ?? '', database.name) : database.adminUrl;
     const url = loginUrl(adminUrl, 'gateway_test');
     return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
@@ -103,7 +103,7 @@ export async function openTestStore(options?: DemoStoreOptions): Promise<Store> 
   return openDemoStore(inject('kind'), templates, options);
 }
 
-/** Copies a data directory with the demo data beside itself. Making one anew takes seconds. */
+/** Copies a data directory with the demo data beside itself. Creating a new one takes seconds. */
 export function copyDataDir(dataDir: string): string {
   const copy = mkdtempSync(`${dataDir}-`);
   // Node's own copy gives folders other permissions.
@@ -141,11 +141,11 @@ const CONFIG = readConfig({
   REFUSALS_PER_MINUTE: '0',
 });
 
-/** What a store answers to calls that it does not get: there is no demo data, and no key has limits. */
+/** The answers to calls that do not reach the store: there is no demo data, and no key has limits. */
 const NO_DEMO: Result = { failure: { kind: 'refusedKey', text: 'no demo data' } };
 const RECORDED: Result = { json: '[]', count: 0 };
 
-/** A log that keeps what it is told. */
+/** Creates a log that keeps its messages. */
 export function createTestLog(onEnd?: (request: EndedRequest) => void) {
   const faults: Fault[] = [];
   const told: string[] = [];
@@ -164,7 +164,7 @@ export function createTestLog(onEnd?: (request: EndedRequest) => void) {
   return { log, faults, told };
 }
 
-/** Starts a gateway in this process as the process of one does; gives the URL of its operations, and what it logs. */
+/** Starts a gateway in this process from environment variables, as a process does. Returns the URL of its operations, and its log. */
 export async function startConfigured(env: Record<string, string>) {
   const { log, told } = createTestLog();
   const document = await compileOnce();
@@ -173,7 +173,7 @@ export async function startConfigured(env: Record<string, string>) {
   return { url: toOrigin(service.server) + readApiRoot(document.source), told, close: () => service.close() };
 }
 
-/** A gateway in this process that ends with its test; the store stays open. */
+/** Starts a gateway in this process that is closed after the test; the store stays open. */
 export async function startOwnGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const { onTestFinished } = await import('vitest');
   const gateway = await startGateway(options);
@@ -181,7 +181,7 @@ export async function startOwnGateway(options: TestGatewayOptions): Promise<Test
   return gateway;
 }
 
-/** A gateway in this process, on a port of its own; closing it leaves the store open. */
+/** Starts a gateway in this process, on a port of its own; closing it leaves the store open. */
 export async function startGateway(options: TestGatewayOptions): Promise<TestGateway> {
   const { store, document, hasWholeStore = false, group, onEnd, ...own } = options;
   const config = { ...CONFIG, ...own };

@@ -4,12 +4,12 @@ import { expect } from 'vitest';
 import { compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { compileOnce, type TestGateway } from './gateway.ts';
 
-/** Method, target and body; headers; the status and the body of the answer. */
+/** Matches method, target and body; headers; the status and the body of the answer. */
 const CALL = /^([A-Z]+) (\S+)(?: (.+))?\n((?:[\w-]+: .*\n)*)(\d{3})(?: (.+))?$/gm;
 
 const parse = (text = '') => (text === '' ? undefined : JSON.parse(text));
 
-/** Sends the calls of a file .http, and expects their answers. Gives the operations that succeeded, as their schema says. */
+/** Sends the calls of an .http file, and checks the answers, also against their schemas. Returns the operations that succeeded. */
 export async function replay(gateway: TestGateway, document: OpenAPIV3.Document, file: string): Promise<Set<string>> {
   const { match } = await compileOnce(document);
   const ajv = createAjv();

@@ -1,4 +1,4 @@
-// PgBouncer of Debian, in front of a Postgres of the tests.
+// Debian's PgBouncer, in front of a Postgres of the tests.
 
 import { spawn } from 'node:child_process';
 import { chownSync, existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
@@ -11,19 +11,19 @@ import { asAdmin } from './servers.ts';
 
 const BINARY = '/usr/sbin/pgbouncer';
 
-/** A PgBouncer while it runs. */
+/** A running PgBouncer. */
 export type Pgbouncer = {
-  /** The URL that goes through it. */
+  /** The URL of the database through PgBouncer. */
   readonly url: string;
   stop(): Promise<void>;
 };
 
-/** Whether Debian's PgBouncer is here; where it is not, that is said, and is an error in CI. */
+/** Whether Debian's PgBouncer is installed. Warns if not, or throws in CI. */
 export function canTestPgbouncer(): boolean {
   return isPresent(existsSync(BINARY), 'The package pgbouncer is not installed: the tests of poolers cannot run');
 }
 
-/** Starts one in front of the database and the login of a URL. */
+/** Starts PgBouncer in front of the database of a URL, with its login. */
 export async function startPgbouncer(target: string, mode: 'session' | 'transaction'): Promise<Pgbouncer> {
   const url = new URL(target);
   const port = await findPort();
@@ -43,7 +43,7 @@ auth_file = ${users}
 pool_mode = ${mode}
 `,
   );
-  // It does not run as root.
+  // PgBouncer refuses to run as root.
   const user = findUser();
   if (user) for (const path of [folder, users, settings]) chownSync(path, user.uid, user.gid);
   const server = spawn(BINARY, ['--quiet', settings], { ...user, stdio: 'ignore' });

@@ -16,7 +16,7 @@ export type Environment = Readonly<Record<string, string | undefined>>;
 export type LogLine = Readonly<Record<string, unknown>>;
 
 type ProcessOptions = {
-  /** A command that runs the one behind it. */
+  /** A command that runs the command after it. */
   readonly launcher?: readonly string[];
   readonly nodeArgs?: readonly string[];
   readonly args?: readonly string[];
@@ -24,11 +24,11 @@ type ProcessOptions = {
   readonly stdio?: StdioOptions;
   /** Makes the process lead a group, so that one signal reaches its workers too, as in a terminal. */
   readonly isGroup?: boolean;
-  /** Whether `output` and `printed` have the log's messages, each with its level, and not JSON. */
+  /** Whether `output` and `printed` have the log's messages, each with its level, instead of JSON. */
   readonly isText?: boolean;
 };
 
-/** What a failed test leaves behind ends with the tests. */
+/** Processes that a failed test may leave behind; they end with the tests. */
 const running = new Set<ChildProcess>();
 process.on('exit', () => killAll());
 
@@ -76,7 +76,7 @@ export class GatewayProcess {
   #output = '';
   #errors = '';
   #hasEnded = false;
-  /** Checks of those who wait for output. */
+  /** The checks of all calls that wait for output. */
   readonly #waiting = new Set<() => void>();
 
   constructor(env: Environment, options: ProcessOptions = {}) {
@@ -112,7 +112,7 @@ export class GatewayProcess {
     return /Listening on (http:\/\/[^/]+)/.exec(this.#output)?.[1] ?? '';
   }
 
-  /** The origin of the metrics, where they have a port of their own. */
+  /** The origin of the metrics, if they have a port of their own. */
   get managementOrigin(): string {
     return /Metrics: (http:\/\/[^/]+)/.exec(this.#output)?.[1] ?? '';
   }
@@ -144,7 +144,7 @@ export class GatewayProcess {
     });
   }
 
-  /** Sends a signal and gives the exit code. */
+  /** Sends a signal and returns the exit code. */
   stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
     this.child.kill(signal);
     return this.ended;

@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { setImmediate } from 'node:timers/promises';
 import { toAddress } from './fault-proxy.ts';
 
-/** What a server answers to bytes on a connection of their own, until it closes the connection. */
+/** Sends bytes on a connection of their own. Returns the answer when the server has closed the connection. */
 export function sendRaw(url: string, text: string): Promise<string> {
   return new Promise((resolve, reject) => {
     const socket = connect(toAddress(url));

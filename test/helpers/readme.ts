@@ -18,7 +18,7 @@ const [change = ''] = readBlocks(PAGE, 'A change of state', 'sql');
 const [command = ''] = readBlocks(PAGE, 'A change of state', 'sh');
 const [examples = ''] = readBlocks(PAGE, 'A change of state', 'yaml');
 
-/** The operation whose YAML a command writes: its SQL, the command, and the examples of the 409, which are edited. */
+/** The operation whose YAML a command writes: its SQL, the command, and the edited examples of the 409. */
 export const CHANGE = { sql: change, command: command.trim(), examples: examples.trim() };
 
 /** The operation that is written by hand: its SQL, a request, and the answer. */
@@ -28,7 +28,7 @@ export const EXAMPLE = {
   answer: [{ academia_id: 'a1000000-0000-4000-8000-000000000001', total: 2 }],
 };
 
-/** The document without this operation, where somebody has followed the page already. */
+/** The document without this operation, in case somebody has followed the page already. */
 export function withoutExample(document: string): string {
   return document.replace(yaml, '');
 }
@@ -46,7 +46,7 @@ export function isExampleMigration(file: string): boolean {
 const [table = '', rows = ''] = readBlocks('README.md', 'Add an operation', 'sql');
 const commands = readBlocks('README.md', 'Add an operation', 'sh').flatMap((block) => block.trimEnd().split('\n'));
 
-/** The README's table under another name and with other ids, which nobody has who has followed the README. */
+/** The README's table under another name and with other ids: somebody may have followed the README already. */
 export function readTable(name: string, digit: string) {
   const rename = (text: string) => text.replaceAll('armario', name).replace(/([ab])7(?=000000-)/g, `$1${digit}`);
   return {

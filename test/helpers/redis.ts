@@ -11,7 +11,7 @@ import { isPresent } from './requirement.ts';
 
 const BINARY = '/usr/bin/redis-server';
 
-/** A Redis while it runs. */
+/** A running Redis. */
 export type RedisServer = {
   readonly url: string;
   readonly port: number;
@@ -19,7 +19,7 @@ export type RedisServer = {
   stop(): Promise<void>;
 };
 
-/** Whether Debian's Redis is here; where it is not, that is said, and is an error in CI. */
+/** Whether Debian's Redis is installed. Warns if not, or throws in CI. */
 export function canTestRedis(): boolean {
   return isPresent(
     existsSync(BINARY),
@@ -27,7 +27,7 @@ export function canTestRedis(): boolean {
   );
 }
 
-/** Starts an empty Redis with settings of its command line. */
+/** Starts an empty Redis with these settings on its command line. */
 export async function startRedis(settings: readonly string[] = [], port?: number): Promise<RedisServer> {
   const taken = port ?? (await findPort());
   const folder = mkdtempSync(join(tmpdir(), 'redis-'));

@@ -9,7 +9,7 @@ import { isPresent } from './requirement.ts';
 import { asAdmin, fillDatabase, loginUrl, runSql } from './servers.ts';
 
 const SUPERUSER = 'postgres';
-/** For pg_rewind, and so that a standby that was away finds what it missed, soon. */
+/** Settings for pg_rewind, and for a standby that was away to catch up soon. */
 const SETTINGS = [
   'wal_log_hints=on',
   'wal_keep_size=256MB',
@@ -17,24 +17,24 @@ const SETTINGS = [
   'shared_buffers=16MB',
 ];
 
-/** Whether Debian's Postgres is here; where it is not, that is said, and is an error in CI. */
+/** Whether Debian's Postgres is installed. Warns if not, or throws in CI. */
 export const canReplicate = (): boolean =>
   isPresent(
     existsSync(join(BINARIES, 'pg_rewind')),
     'The package postgresql-15 is not installed: the tests of failover cannot run',
   );
 
-/** One server, whose URL is its superuser's, past the proxy. It begins as the primary, or as a copy of one. */
+/** One server. Its URL is the superuser's, and bypasses the proxy. It starts as the primary, or as a copy of one. */
 export type ReplicatedServer = BareDebianPostgres & {
   readonly proxy: FaultProxy;
   readonly port: number;
   query<T extends object>(sql: string): Promise<T[]>;
-  /** Changes a setting for as long as its folder is there. */
+  /** Changes a setting in its folder, so that restarts keep it. */
   set(name: string, value: string): Promise<void>;
   /** Makes it a standby of another server from now on. */
   follow(primary: ReplicatedServer): Promise<void>;
   promote(): Promise<void>;
-  /** Starts what was the primary as a standby of the present one. */
+  /** Starts the old primary as a standby of the present one. */
   rejoin(primary: ReplicatedServer): Promise<void>;
   remove(): Promise<void>;
 };
@@ -75,7 +75,7 @@ async function start(options: Parameters<typeof startBareDebianPostgres>[1]): Pr
     promote: async () => void (await query('select pg_promote(wait => true)')),
     rejoin: async (primary) => {
       await postgres.shutDown();
-      // Its checkpoint has to be on the new timeline for pg_rewind.
+      // pg_rewind needs the new primary's last checkpoint to be on the new timeline.
       await primary.query('checkpoint');
       postgres.run(`${BINARIES}/pg_rewind -D data '--source-server=${toConninfo(primary)}' -R -N`);
       await postgres.start();
@@ -88,7 +88,7 @@ async function start(options: Parameters<typeof startBareDebianPostgres>[1]): Pr
   };
 }
 
-/** The URL of all servers, through their proxies, by default for the login of a gateway. */
+/** The URL of all servers through their proxies, by default for the login of a gateway. */
 export function toGatewayUrl(servers: readonly ReplicatedServer[], parameters: string, login = 'gateway_test'): string {
   const hosts = servers.map(({ proxy }) => `127.0.0.1:${proxy.port}`).join(',');
   const [first] = servers;

@@ -1,6 +1,6 @@
 /**
- * Gives whether something is present that tests need. If not, says that they are skipped; throws in CI, where everything
- * has to be installed. The message names what is missing and the tests.
+ * Returns whether a requirement of tests is present. If not, warns that they are skipped, or throws in CI, where everything has to be
+ * installed. The message names what is missing and the tests.
  */
 export function isPresent(found: boolean, message: string): boolean {
   if (found) return true;

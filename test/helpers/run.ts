@@ -8,13 +8,13 @@ import { FILES } from '../../src/config.ts';
 /** How a command ended, and what it has printed. */
 export type Run = { readonly code: number; readonly output: string; readonly errors: string };
 
-/** What a command that has to succeed prints. */
+/** Expects that a command has succeeded, and returns its output. */
 export function succeed({ code, output, errors }: Run): string {
   expect({ code, errors }).toEqual({ code: 0, errors: '' });
   return output;
 }
 
-/** What a command that has to fail says to scripts, with its exit code. */
+/** Expects that a command with --json has failed, and returns its error with the exit code. */
 export function fail({ code, output, errors }: Run) {
   expect(output).toBe('');
   return { code, ...JSON.parse(errors) };
@@ -22,7 +22,7 @@ export function fail({ code, output, errors }: Run) {
 
 export type RunOptions = { readonly env?: Record<string, string>; readonly cwd?: string; readonly input?: string };
 
-/** Where a command prints that runs in this process. */
+/** The outputs of a command that runs in this process. */
 type Printing = { print(text: string): void; printError(text: string): void };
 
 /** Runs a command in this process: starting one takes longer than the work of most commands. */
@@ -57,7 +57,7 @@ export function runMigrate(
   );
 }
 
-/** Runs a script of the repository as its npm script does, in a process of its own that has no other environment. */
+/** Runs a script of the repository as its npm script does, in a process of its own without the rest of the environment. */
 export async function runCommand(file: string, args: readonly string[], options: RunOptions = {}): Promise<Run> {
   const { env, cwd = '.', input } = options;
   const { PATH, NODE_COMPILE_CACHE } = process.env;

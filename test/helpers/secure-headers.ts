@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 
-/** That an answer keeps browsers from doing anything with it, and tells nothing of the server. */
+/** Expects headers that keep browsers from running or embedding an answer, and that reveal nothing about the server. */
 export function expectSecure(headers: Readonly<Record<string, string>>): void {
   expect(headers['x-content-type-options']).toBe('nosniff');
   const policy = headers['content-security-policy']?.split(';');

@@ -14,7 +14,7 @@ export type SendOptions = {
   readonly body?: string | Buffer;
 };
 
-/** Sends a request with these headers and no others; unlike fetch it takes nothing apart and adds nothing. */
+/** Sends a request with exactly these headers. Unlike fetch, it adds nothing and decodes nothing. */
 export async function send(url: string, { method = 'GET', headers = {}, body }: SendOptions = {}): Promise<RawAnswer> {
   const answer = await request(url, { method: method as 'GET', headers, ...(body === undefined ? {} : { body }) });
   const bytes = Buffer.from(await answer.body.arrayBuffer());
@@ -22,7 +22,7 @@ export async function send(url: string, { method = 'GET', headers = {}, body }: 
   return { status: answer.statusCode, headers: Object.fromEntries(joined), bytes, text: bytes.toString() };
 }
 
-/** The names in a field that is a list of them, such as Vary, in lower case. */
+/** The names in a header that is a list of names, such as Vary, in lower case. */
 export function namesIn(field: string | undefined): string[] {
   return (field ?? '')
     .toLowerCase()

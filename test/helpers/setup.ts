@@ -1,4 +1,4 @@
-// In each worker: `yaml` reads a variable for each token. Node asks the system for each read of process.env, which takes 1 µs; a plain
-// object does not. What a test sets in it reaches other processes, and not the code of this one that is no JavaScript.
+// Runs in each worker. `yaml` reads a variable for each token, and Node asks the system at each read of process.env, which takes 1 µs; a
+// plain object avoids that. Variables that a test sets reach other processes, but not native code in this one.
 
 process.env = { ...process.env };

@@ -2,10 +2,10 @@ import { hash } from 'node:crypto';
 import { stat } from 'node:fs';
 import type { Call, Result, Store } from '../../src/store/store.ts';
 
-/** A store that answers as it is told, and tells what it was asked. */
+/** A store that gives the answers of a test, and keeps the calls that it got. */
 type StubStore = Store & { readonly calls: Call[] };
 
-/** Makes a store of one function, which by default gives no rows. */
+/** Creates a store that answers each call with this function, by default with no rows. */
 export function createStubStore(
   answer: (call: Call) => Result | Promise<Result> = () => ({ json: '[]', count: 0 }),
 ): StubStore {
@@ -25,7 +25,7 @@ export function createStubStore(
   };
 }
 
-/** What a store answers that is told of the use of a key, which has these limits. */
+/** A store's answer to the call that records the use of a key, which has these limits. */
 export const limitsOf = (key: string, limits: object): Result => {
   const row = { key: hash('sha256', key, 'hex'), original_id: key, limits, today: 0, month: 0 };
   return { json: JSON.stringify([row]), count: 1 };

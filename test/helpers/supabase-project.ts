@@ -1,4 +1,4 @@
-/** The roles that a Supabase project has before its first migration, but for its superuser supabase_admin. */
+/** The roles that a Supabase project has before its first migration, except its superuser supabase_admin. */
 export const SUPABASE_ROLES = `
   create role anon nologin;
   create role authenticated nologin;
@@ -8,7 +8,7 @@ export const SUPABASE_ROLES = `
   create role dashboard_user createrole createdb;
   grant anon, authenticated, service_role to authenticator;`;
 
-/** What a Supabase project lets these roles do with the things that its owner, the current user, makes later. */
+/** The default privileges of these roles in a Supabase project, on objects that its owner, the current user, creates later. */
 export const SUPABASE_GRANTS = `
   alter default privileges in schema public grant all on tables to anon, authenticated, service_role;
   alter default privileges in schema public grant all on sequences to anon, authenticated, service_role;

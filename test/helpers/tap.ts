@@ -1,4 +1,4 @@
-// Runs the scripts of supabase/tests as pg_prove does, and reads what they tell, which is the Test Anything Protocol.
+// Runs the scripts of supabase/tests as pg_prove does, and reads their output in the Test Anything Protocol.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';

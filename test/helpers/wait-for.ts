@@ -3,7 +3,7 @@ import { runSql } from './servers.ts';
 
 const TIMEOUT_MS = 60_000;
 
-/** Waits until a condition throws no more, and gives what it returns. */
+/** Waits until a condition no longer throws, and returns its result. */
 export async function waitFor<T>(condition: () => T | Promise<T>): Promise<T> {
   for (const end = performance.now() + TIMEOUT_MS; ; await delay(20)) {
     try {
