@@ -189,30 +189,27 @@ function requireRecords(columns: readonly Column[]): string {
 /** Turns a violated check or a failed computation into a 422 on the first of its fields that clients set. */
 function refuseViolations({ otherChecks }: Table, written: readonly Column[]): string {
   const isSent = (column: string) => written.some(({ name }) => name === column);
-  const refuse = (columns: readonly string[], text: string) => {
-    const words = (text.match(/\w+/g) ?? []).filter((word) => columns.includes(word));
-    const field = [...words, ...columns].find(isSent) ?? 'body';
-    return `raise sqlstate 'PT422' using message = ${quote(`must satisfy ${text}`)}, detail = '${field}';`;
-  };
+  const refuse = (columns: readonly string[], message: string) =>
+    `raise sqlstate 'PT422' using message = ${quote(message)}, detail = '${columns.find(isSent) ?? 'body'}';`;
   const checks = otherChecks.filter(({ name }) => name);
-  const cases = checks.map(
-    ({ name, columns, text }) => `
+  const cases = checks.map(({ name, columns, text }) => {
+    const words = (text.match(/\w+/g) ?? []).filter((word) => columns.includes(word));
+    return `
       when ${quote(name)} then
-        ${refuse(columns, text)}`,
-  );
+        ${refuse([...words, ...columns], `must satisfy ${text}`)}`;
+  });
   const violations = `
   when check_violation then
     get stacked diagnostics v_constraint = constraint_name;
     case v_constraint${cases.join('')}
       else raise;
     end case;`;
-  // Postgres does not say which computation failed.
-  const failing = [...otherChecks.filter(({ name }) => !name), ...checks].filter(({ mayFail }) => mayFail);
-  const sources = failing.find(({ columns }) => columns.some(isSent))?.columns ?? [];
+  // Postgres does not say what it could not compute.
+  const sources = otherChecks.flatMap(({ columns, mayFail }) => (mayFail ? columns : []));
   const failures = `
   when data_exception then
-    ${refuse(sources, failing.map(({ text }) => text).join(' and '))}`;
-  const handlers = (cases.length > 0 ? violations : '') + (failing.length > 0 ? failures : '');
+    ${refuse(sources, 'must be a value that can be computed with')}`;
+  const handlers = (cases.length > 0 ? violations : '') + (sources.length > 0 ? failures : '');
   return handlers && `exception${handlers}\n`;
 }
 

@@ -235,13 +235,8 @@ export async function readTable(db: Database, name: string): Promise<Table> {
     if (isWhole && all.length === check.columns.length) return [];
     return [{ name: check.name, columns: all, text: describeCheck(check), mayFail: mayFail(check.expression) }];
   });
-  const computed = columns.flatMap(({ name, base, schema, sources }) => {
-    const { minimum, exclusiveMinimum: from = minimum, maximum, exclusiveMaximum: to = maximum, maxLength } = schema;
-    if (!sources) return [];
-    let text = checks.find((check) => check.columns.includes(name))?.text ?? `${name} can be computed`;
-    if (base === 'character varying') text = `char_length(${name}) <= ${maxLength}`;
-    if (from !== undefined && to !== undefined) text = `${name} between ${from} and ${to}`;
-    return [{ name: '', columns: [name, ...sources], text, mayFail: true }];
+  const computed = columns.flatMap(({ name, sources }) => {
+    return sources ? [{ name: '', columns: [name, ...sources], text: `${name} can be computed`, mayFail: true }] : [];
   });
   const indexed = catalog.expressions.filter(mayFail).map((expression) => {
     const text = describeCheck({ name: '', columns: [], expression });

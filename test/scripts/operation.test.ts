@@ -444,12 +444,9 @@ describe('what it writes', () => {
 
   test('says what a check says that no schema can', async () => {
     const create = (change: object) => send('POST', '/rolhas', { ...LESSON, ...change });
-    const violates = (name: string, text: string) => ({
-      status: 422,
-      body: { error: { [name]: [`must satisfy ${text}`] } },
-    });
-    const computed = 'duracao between -2147483648 and 400 and rendimento between -99.99 and 99.99';
-    expect(await create({ preco: 100_000 })).toEqual(violates('vagas', computed));
+    const refuses = (error: object) => ({ status: 422, body: { error } });
+    const violates = (name: string, text: string) => refuses({ [name]: [`must satisfy ${text}`] });
+    expect(await create({ preco: 100_000 })).toEqual(refuses({ vagas: ['must be a value that can be computed with'] }));
     expect(await create({ vagas: 41 })).toEqual(violates('vagas', 'duracao <= 400'));
     expect(await create({ fim: LESSON.inicio })).toEqual(violates('fim', 'fim > inicio'));
     const { body } = await create({});
@@ -515,18 +512,18 @@ describe('what it writes', () => {
     expect(output).toContain('situacao: { type: string, maxLength: 10 }');
   });
 
-  test('says the bounds of the types of computed numbers, and what they are computed from', async () => {
+  test('says what columns are computed from', async () => {
     const { otherChecks } = await readTable(db, 'tampas');
     expect(otherChecks.map(({ columns, text }) => [columns.toSorted().join(), text]).sort()).toEqual([
       ['codigo,quantidade', 'char_length(codigo) <= 20'],
-      ['codigo,quantidade', 'char_length(codigo) <= 20'],
+      ['codigo,quantidade', 'codigo can be computed'],
       ['dobro,quantidade', 'abs(dobro) < 9'],
       ['dobro,quantidade', "dobro >= '-8' AND dobro <= 8"],
-      ['dobro,quantidade', 'dobro between -8 and 8'],
+      ['dobro,quantidade', 'dobro can be computed'],
       ['media,preco', 'media < 5000'],
-      ['media,preco', 'media between -999999.99 and 5000'],
+      ['media,preco', 'media can be computed'],
       ['preco,quantidade,razao', 'razao > 0 AND razao <= 9'],
-      ['preco,quantidade,razao', 'razao between 0 and 9'],
+      ['preco,quantidade,razao', 'razao can be computed'],
     ]);
   });
 
@@ -580,34 +577,28 @@ grant select on private.pregos to gateway_functions;
   };
 
   test.each([
-    ['parcelas smallint check (100 / parcelas > 1)', { parcelas: 0 }, 'parcelas', '(100 / parcelas) > 1'],
-    [
-      'nome varchar(9), selo varchar(4) generated always as (nome) stored',
-      { nome: 'Prego' },
-      'nome',
-      'char_length(selo) <= 4',
-    ],
-    ['a bigint, b boolean generated always as (a * a > 9) stored', { a: 2 ** 52 }, 'a', 'b can be computed'],
+    ['parcelas smallint check (100 / parcelas > 1)', 'parcelas', { parcelas: 0 }],
+    ['nome varchar(9), selo varchar(4) generated always as (nome) stored', 'nome', { nome: 'Prego' }],
+    ['a bigint, b boolean generated always as (a * a > 9) stored', 'a', { a: 2 ** 52 }],
     [
       `prazo integer, fim date generated always as (date '2000-01-01' + prazo) stored check (fim > '1900-01-01' and fim < '2100-01-01')`,
-      { prazo: 2 ** 31 - 1 },
       'prazo',
-      "fim > '1900-01-01' AND fim < '2100-01-01'",
+      { prazo: 2 ** 31 - 1 },
     ],
     [
       'de date, ate date, exclude using gist (tenant_id with =, daterange(de, ate) with &&)',
-      { de: '2024-01-02', ate: '2024-01-01' },
       'de',
-      'daterange(de, ate) can be computed',
+      { de: '2024-01-02', ate: '2024-01-01' },
     ],
-    ['codigo varchar(9) check (codigo::numeric > 0)', { codigo: 'x' }, 'codigo', 'codigo > 0'],
-  ])('refuses what cannot be computed with %s', async (columns, body, detail, text) => {
+    ['codigo varchar(9) check (codigo::numeric > 0)', 'codigo', { codigo: 'x' }],
+  ])('refuses what cannot be computed with %s', async (columns, detail, body) => {
     await as(db, 'postgres', async () => {
       await db.exec(`create extension btree_gist; ${createTable('moldes', columns)}`);
       const subject = readSubject(document, await readTable(db, 'moldes'), { kinds: ['create'] }, 'p_api_key');
       await db.exec(writeGrants(subject) + writeFunction(subject, 'create'));
       const created = db.query('select * from public.criar_molde($1, $2)', [KEYS.aurora, body]);
-      await expect(created).rejects.toMatchObject({ code: 'PT422', detail, message: `must satisfy ${text}` });
+      const message = 'must be a value that can be computed with';
+      await expect(created).rejects.toMatchObject({ code: 'PT422', detail, message });
     });
   });
 
