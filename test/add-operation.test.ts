@@ -33,7 +33,7 @@ const SUITES = [
   'test/http/exchanges.test.ts',
   'test/sql/pgtap.test.ts',
   'test/sql/database-readme.test.ts',
-  'test/scripts/sql.test.ts',
+  'test/sql/agreement.test.ts',
   'test/scripts/conformance.test.ts',
 ];
 
