@@ -4,7 +4,7 @@
 begin;
 \ir setup.psql
 
-select plan(40);
+select plan(41);
 
 insert into private.tenants (id, name) values ('e0000000-0000-4000-8000-000000000001', 'Academia');
 insert into private.api_keys (tenant_id, name, key_hash)
@@ -78,6 +78,10 @@ select throws_ok(
   format('%s.%s takes no more than %s', t.table_name, t.column_name, t.most)
 )
   from texts t;
+-- The check of this column has another name: it refuses an empty text too.
+select throws_ok(
+  pg_temp.set_text('alunos', 'nome', 'repeat(''😀'', 256)'), '23514', null, 'alunos.nome takes no more than 255'
+);
 
 select set_eq(
   $$
