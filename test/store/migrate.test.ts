@@ -63,10 +63,10 @@ const migrate = (url: string, folder?: string) => runMigrate([], { DATABASE_URL:
 const dryRun = (url: string, folder?: string) => runMigrate(['--dry-run'], { DATABASE_URL: url }, folder);
 
 /** The rows of the bookkeeping; none if there is no table. */
-const bookkeeping = async (url: string): Promise<{ version: string; name: string; statements: string[] }[]> => {
+const bookkeeping = async (url: string): Promise<{ version: string; name: string }[]> => {
   const [table] = await runSql(url, `select to_regclass('supabase_migrations.schema_migrations') as name`);
   if (!table?.name) return [];
-  return runSql(url, 'select version, name, statements from supabase_migrations.schema_migrations order by version');
+  return runSql(url, 'select version, name from supabase_migrations.schema_migrations order by version');
 };
 
 async function createRole(admin: pg.Client, name: string, attributes: string): Promise<void> {
@@ -171,49 +171,6 @@ describe('a run', () => {
     });
     expect(await bookkeeping(url)).toEqual([]);
   });
-});
-
-test('migrations that the Supabase CLI has applied are applied', async () => {
-  const one = `-- One.
-create table public.one (name text default ';');
-
-/* A function; with a semicolon. */
-create function public.f() returns integer language sql return 1;
-select public.f()  ;
--- The end.
-`;
-  /** As the CLI cuts it: comments stay with the statement after them, white space and semicolons at the ends go. */
-  const statements = [
-    `-- One.\ncreate table public.one (name text default ';')`,
-    `/* A function; with a semicolon. */\ncreate function public.f() returns integer language sql return 1`,
-    'select public.f()',
-    '-- The end.',
-  ];
-  const url = await newDatabase();
-  const table = 'supabase_migrations.schema_migrations';
-  await runSql(
-    url,
-    `create schema supabase_migrations; create table ${table} (version text not null primary key);
-     alter table ${table} add statements text[], add name text`,
-  );
-  await runSql(url, `insert into ${table} values ('20260101000000', $1, 'one')`, [statements]);
-  const files = { '20260101000000_one.sql': one, '20260101000001_two.sql': 'create table public.two ();' };
-  const folder = folderWith(files);
-  expect(await dryRun(url, folder)).toMatchObject({ code: 0, output: 'pending 20260101000001_two.sql\n' });
-  expect(await migrate(url, folder)).toEqual({ code: 0, output: 'applied 20260101000001_two.sql\n', errors: '' });
-  expect(await migrate(url, folder)).toEqual(NOTHING);
-});
-
-test('the files that the Supabase CLI makes of the bookkeeping are the migrations', async () => {
-  const url = await newDatabase();
-  await migrate(url);
-  // What `supabase migration fetch` writes.
-  const fetched = (await bookkeeping(url)).map(({ version, name, statements }) => [
-    ...[`${version}_${name}.sql`, `${statements.join(';\n')};\n`],
-  ]);
-  const folder = folderWith(Object.fromEntries(fetched));
-  expect(await dryRun(url, folder)).toEqual(NOTHING);
-  expect(await migrate(await newDatabase(), folder)).toMatchObject({ code: 0, output: APPLIED });
 });
 
 describe('a mistake is told in one line without the password', () => {
