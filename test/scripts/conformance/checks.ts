@@ -11,7 +11,7 @@ import { type RunOptions, runContract } from '../../../scripts/conformance/run.t
 import { document, KEYS, operations } from '../../helpers/api.ts';
 import { openTestStore, startGateway } from '../../helpers/gateway.ts';
 
-type Options = Partial<RunOptions> & { readonly document?: OpenAPIV3.Document };
+export type Options = Partial<RunOptions> & { readonly document?: OpenAPIV3.Document };
 
 /** What a faulty gateway understands instead of what is asked, and answers instead of what is right. */
 export type Fault = {
@@ -29,17 +29,6 @@ export const GET = 'curl -i -H "X-Api-Key: $API_KEY"';
 
 /** The query of a request, as it is written. */
 export const queryOf = ({ target }: Request): string => target.split('?')[1] ?? '';
-
-/** The request with its parameters changed, each given as it is written; undefined takes it away. */
-export function mapQuery(request: Request, change: (name: string, value: string) => string | undefined) {
-  const pairs = queryOf(request).split('&').filter(Boolean);
-  const changed = pairs.flatMap((pair) => {
-    const [name = '', value = ''] = pair.split('=');
-    const text = change(name, value);
-    return text === undefined ? [] : [`${name}=${text}`];
-  });
-  return { target: [request.target.split('?')[0], ...(changed.length > 0 ? [changed.join('&')] : [])].join('?') };
-}
 
 export const spoil =
   ({ ask, answer }: Fault) =>
@@ -87,12 +76,12 @@ export async function startChecks(other?: { readonly document: OpenAPIV3.Documen
   const findFaults = async (fault: Fault, options: Options): Promise<Failed[]> =>
     failuresOf(await run({ ...options, intercept: spoil(fault) }));
 
-  /** The failure of one check; the curl line with the URL of the gateway as $URL. */
-  async function findFault(name: string, fault: Fault, options: Options): Promise<Failed> {
+  /** What the report says of the failure of one check; the curl line with the URL of the gateway as $URL. */
+  async function findFault(name: string, fault: Fault, options: Options): Promise<string> {
     const failures = await findFaults(fault, options);
     expect(namesOf(failures)).toContain(name);
-    const found = failures.find((failure) => failure.name === name) as Failed;
-    return { ...found, curl: found.curl.replace(gateway.url, '$URL') };
+    const { curl, expected, got } = failures.find((failure) => failure.name === name) as Failed;
+    return `${curl.replace(gateway.url, '$URL')}\nexpected ${expected}, got ${got}`;
   }
 
   /** Runs the checks, and gives what they sent, with the report. */
