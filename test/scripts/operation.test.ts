@@ -112,7 +112,6 @@ create domain private.situacao as text not null default 'nova' check (char_lengt
 ${createTable(
   'cadastros',
   `
-  uf text not null check (char_length(uf) = 2),
   cpf text not null check (cpf ~ '^[0-9]{11}$'),
   cnpj private.cnpj,
   situacao private.situacao,
@@ -120,8 +119,6 @@ ${createTable(
   placa text check (placa is null or placa ~ '^[A-Z0-9]+$' and length(placa) < 8),
   apelido varchar(50) check (char_length(apelido) > 2 and trim(apelido) <> ''),
   sigla varchar(9) check (sigla ~ '^(A|B)::[0-9]?$'),
-  nota integer check (nota > 1 and nota < 10),
-  "user" text default 'Aluno(a)' check (char_length("user") <= 30),
   "desc" text check ("desc" ~ '^[a-z]{2}$'),
   saldo numeric(10, 2) not null default 0::numeric(10, 2),
   senha text default md5('Aluno') check (char_length(senha) <= 32),
@@ -135,10 +132,8 @@ ${createTable(
   cortado varchar(9) check (cortado::varchar(1) in ('a')),
   degrau bigint check (degrau in (1, 3, -4)),
   fracao double precision check (fracao in (0.5, 1)),
-  bairro text check ((char_length(bairro) <= 40 and bairro <> '') or bairro is null),
   caso smallint check (case when caso > 1 and caso > 5 and caso > 2 then true else caso < 9 end),
   rua text check ((rua is null or rua <> '') and length(rua) <= 40),
-  documento varchar(14) check (documento ~ any (array['^[0-9]{11}$', '^[0-9]{14}$'])),
   tipo varchar(9) check (tipo <> any (array['', 'a'])),
   modo smallint check (not (modo > 1 and modo > 2) and (modo > 1) = (modo > 2)),
   unique (tenant_id, cnpj)`,
@@ -156,10 +151,9 @@ ${createTable(
 )}
 `;
 const CODE_ROWS = `
-insert into private.cadastros (tenant_id, id, uf, cpf)
-select '${AURORA}', ${idOf('ab')}, 'SP', '12345678901' from generate_series(1, 2) n;
-insert into private.cadastros (tenant_id, id, uf, cpf, cnpj)
-values ('${AURORA}', 'ab000000-0000-4000-8000-000000000003', 'SP', '12345678901', '12345678000199');
+insert into private.cadastros (tenant_id, id, cpf, cnpj)
+select '${AURORA}', ${idOf('ab')}, '12345678901', case n when 3 then '12345678000199' end
+  from generate_series(1, 3) n;
 `;
 
 /** Tables whose new rows need other values: a join table that is unique over its references, texts of a form, and dates. */
@@ -460,7 +454,6 @@ describe('what it writes', () => {
     const { columns, otherChecks } = await readTable(db, 'cadastros');
     expect(Object.fromEntries(columns.map(({ name, schema }) => [name, schema]))).toEqual({
       id: { type: 'string', format: 'uuid', maxLength: 36 },
-      uf: { type: 'string', minLength: 2, maxLength: 2 },
       cpf: { type: 'string', maxLength: 11, pattern: '^[0-9]{11}$' },
       cnpj: { type: 'string', minLength: 14, maxLength: 14 },
       situacao: { type: 'string', maxLength: 10 },
@@ -468,8 +461,6 @@ describe('what it writes', () => {
       placa: { type: 'string', maxLength: 7, pattern: '^[A-Z0-9]+$' },
       apelido: { type: 'string', minLength: 3, maxLength: 50 },
       sigla: { type: 'string', maxLength: 9 },
-      nota: { type: 'integer', format: 'int32', minimum: 2, maximum: 9 },
-      user: { type: 'string', maxLength: 30 },
       desc: { type: 'string', maxLength: 2, pattern: '^[a-z]{2}$' },
       saldo: { type: 'number', multipleOf: 0.01, minimum: -99999999.99, maximum: 99999999.99 },
       senha: { type: 'string', maxLength: 32 },
@@ -483,10 +474,8 @@ describe('what it writes', () => {
       cortado: { type: 'string', maxLength: 9 },
       degrau: { type: 'integer', format: 'int64', enum: [1, 3, -4], minimum: -4, maximum: 3 },
       fracao: { type: 'number', enum: [0.5, 1], minimum: 0.5, maximum: 1 },
-      bairro: { type: 'string', minLength: 1, maxLength: 40 },
       caso: { type: 'integer', format: 'int32', minimum: -32768, maximum: 32767 },
       rua: { type: 'string', minLength: 1, maxLength: 40 },
-      documento: { type: 'string', maxLength: 14 },
       tipo: { type: 'string', maxLength: 9 },
       modo: { type: 'integer', format: 'int32', minimum: -32768, maximum: 32767 },
     });
@@ -499,7 +488,6 @@ describe('what it writes', () => {
       "cep ~ '^\\d{5}-?\\d{3}$'",
       "char_length(apelido) > 2 AND TRIM(BOTH FROM apelido) <> ''",
       "cortado::character varying(1) = 'a'",
-      "documento ~ ANY (ARRAY['^[0-9]{11}$', '^[0-9]{14}$'])",
       "sigla ~ '^(A|B)::[0-9]?$'",
       "tipo <> ANY (ARRAY['', 'a'])",
       "tudo = ANY (ARRAY['a', NULL])",
@@ -920,10 +908,7 @@ describe('a run that writes nothing', () => {
   });
 
   test.each([
-    [[], "error: missing required argument 'OPERATION'\n"],
-    [['list'], "error: missing required argument 'TABLE'\n"],
     [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all, from\.\n$/],
-    [['list', 'alunos', '--force'], "error: unknown option '--force'\n"],
     [['get', 'alunos', '--path', '/foo'], 'error: --path is not an option of get\n'],
     [['from', 'criar_aluno', '--object', 'x'], 'error: --object is not an option of from\n'],
     [['from', 'criar_aluno', '--with', 'p_nome'], /Expected NAME=VALUE, as in 'minimo=2'\.\n$/],
