@@ -41,16 +41,11 @@ async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
   return JSON.parse(result.json);
 }
 
-/** The store of a node. */
-function openNode(node: string, database: Database): Store {
-  const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
-  return openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
-}
-
 /** Does something with the store of each node. */
 async function onEachNode(database: Database, work: (store: Store, node: string) => Promise<void>): Promise<void> {
   for (const node of inject('nodes')) {
-    const store = openNode(node, database);
+    const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
+    const store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
     try {
       await work(store, node);
     } finally {
