@@ -26,7 +26,6 @@ export type StoreConfig =
       readonly kind: 'postgres';
       /** May have several hosts. */
       readonly url: string;
-      readonly prepare: boolean;
     }
   | { readonly kind: 'supabase'; readonly url: string; readonly key: string; readonly restPath: string };
 
@@ -188,7 +187,6 @@ export const VARIABLES = {
     'postgres://user:password@host/name',
     isDatabaseUrl,
   ),
-  PREPARE: flag('Postgres: `off` behind a pooler in transaction mode', true),
   SUPABASE_URL: url(
     'Supabase project to use, such as `https://project.supabase.co`; see [Supabase](supabase.md)',
     'https://project.supabase.co without user and password, and its path in SUPABASE_REST_PATH',
@@ -207,7 +205,7 @@ export const VARIABLES = {
   ),
   CONTRACT_CHECK: choice('`warn` starts the gateway even if document and database disagree', 'error', 'warn'),
   STORE_CONNECTIONS: integer(
-    'connections to the store, divided between the workers. Each has one call at a time or, on Postgres with `PREPARE=on`, up to eight reads. One key gets at most half of those of a worker, rounded up.',
+    'connections to the store, divided between the workers. Each has one call at a time or, on Postgres without a pooler, up to eight reads. One key gets at most half of those of a worker, rounded up.',
     10,
     1,
     1_000,
@@ -387,7 +385,7 @@ function readStore(values: Values, env: Environment, mistakes: string[]): StoreC
   if (isSet(env, 'SUPABASE_URL') !== isSet(env, 'SUPABASE_KEY')) {
     mistakes.push('SUPABASE_URL and SUPABASE_KEY: expected both of them, or none');
   }
-  if (database) return { kind: 'postgres', url: database, prepare: values.PREPARE };
+  if (database) return { kind: 'postgres', url: database };
   if (supabase) return { kind: 'supabase', url: supabase, key: key ?? '', restPath: values.SUPABASE_REST_PATH };
   return {
     kind: 'embedded',

@@ -135,11 +135,11 @@ const ROWS = [...table.matchAll(/^\| (?!Wrong|---)(.*?) \| `(.*?)` \| (yes|no) \
 
 // A server of its own has no roles of ours. PgBouncer and PostgREST are in front of the database with the migrations.
 describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores has what the check says of', () => {
-  const [plain, abroad] = [`check_plain_${process.pid}`, `check_abroad_${process.pid}`];
+  const plain = `check_plain_${process.pid}`;
   let bare: PostgresServer;
   let empty: Database;
   let postgrest: PostgrestServer;
-  let poolers: Pgbouncer[];
+  let pooler: Pgbouncer;
   let nobody: number;
 
   beforeAll(async () => {
@@ -151,14 +151,13 @@ describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores ha
     ]);
     await asAdmin(bare.adminUrl, enableTls);
     await empty.query('drop schema public cascade; create schema public');
-    for (const login of [plain, abroad]) await database.query(`create role ${login} login password '${PASSWORD}'`);
-    await database.query(`grant gateway to ${abroad}; alter role ${abroad} set timezone = 'America/Sao_Paulo'`);
-    poolers = await Promise.all(['gateway_test', abroad].map((login) => startPgbouncer(urlOf(login), 'transaction')));
+    await database.query(`create role ${plain} login password '${PASSWORD}'`);
+    pooler = await startPgbouncer(urlOf(), 'transaction');
   });
 
   afterAll(async () => {
-    await Promise.all([...poolers, postgrest, bare].map(({ stop }) => stop()));
-    for (const login of [plain, abroad]) await database.query(`drop owned by ${login}; drop role ${login}`);
+    await Promise.all([pooler, postgrest, bare].map(({ stop }) => stop()));
+    await database.query(`drop owned by ${plain}; drop role ${plain}`);
     await empty.drop();
   });
 
@@ -170,7 +169,7 @@ describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores ha
   const WRONG: Readonly<Record<string, () => Record<string, string>>> = {
     '`DATABASE_URL` beside `SUPABASE_URL`': () => ({ DATABASE_URL: urlOf(), ...postgrest.env }),
     'the login or its password': () => edited({ password: 'wrong' }),
-    'the login or its password, behind PgBouncer': () => edited({ password: 'wrong' }, poolers[0]?.url),
+    'the login or its password, behind PgBouncer': () => edited({ password: 'wrong' }, pooler.url),
     'the database': () => edited({ pathname: '/nada' }),
     'the host or the port': () => edited({ port: String(nobody) }),
     'all of several hosts': () => hosts(`127.0.0.1:${nobody}`, `localhost:${nobody}`),
@@ -186,9 +185,6 @@ describe.skipIf(!canTestPgbouncer() || !hasPostgrest)('the page of the stores ha
     '`sslmode=verify-full` without the authority': () => secure('sslmode=verify-full'),
     '`sslrootcert` of no file': () => secure('sslmode=verify-full&sslrootcert=/none/root.crt'),
     '`sslmode=require` of a server without TLS': () => edited({ search: 'sslmode=require' }),
-    '`PREPARE=on` behind a pooler in transaction mode': () => ({ DATABASE_URL: poolers[0]?.url ?? '' }),
-    '`PREPARE=off`, and the login has no `inherit`': () => ({ DATABASE_URL: poolers[0]?.url ?? '', PREPARE: 'off' }),
-    "`PREPARE=off`, and the login's time zone": () => ({ DATABASE_URL: poolers[1]?.url ?? '', PREPARE: 'off' }),
     '`SUPABASE_KEY`': () => ({ ...postgrest.env, SUPABASE_KEY: 'nada' }),
     '`SUPABASE_REST_PATH`': () => ({ ...postgrest.env, SUPABASE_REST_PATH: '/rest/v1' }),
   };

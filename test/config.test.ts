@@ -46,7 +46,7 @@ test.each([
 const DATABASE_URL = 'postgres://u%40server:p%40%23%2F@host:5432/name?sslmode=require&options=-c%20a%3Db';
 const SUPABASE = { SUPABASE_URL: 'https://x.supabase.co', SUPABASE_KEY: 'sb_secret_x' };
 const [postgres, supabase] = [
-  { kind: 'postgres', url: DATABASE_URL, prepare: true },
+  { kind: 'postgres', url: DATABASE_URL },
   { kind: 'supabase', url: SUPABASE.SUPABASE_URL, key: SUPABASE.SUPABASE_KEY, restPath: '/rest/v1' },
 ];
 
@@ -59,10 +59,6 @@ test.each<[Record<string, string>, store: object]>([
   ],
   [{ DATA_DIR: ':memory:' }, { kind: 'embedded', dataDir: undefined, demoData: true }],
   [{ DATABASE_URL }, postgres],
-  [
-    { DATABASE_URL, PREPARE: 'off' },
-    { ...postgres, prepare: false },
-  ],
   [SUPABASE, supabase],
   [
     { ...SUPABASE, SUPABASE_REST_PATH: '/' },

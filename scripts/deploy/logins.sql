@@ -41,7 +41,7 @@ select statement
          ('authenticator', :'authenticator_password')
        ) as l (login, password)
  cross join lateral (values
-         -- Has the rights of `gateway` only after `set role`. An existing role keeps its choice: PREPARE=off needs `inherit`.
+         -- Has the rights of `gateway` only after `set role`. An existing role keeps its choice.
          (1, case when to_regrole(login) is null then format('create role %I noinherit', login) end),
          (2, format('alter role %I login password %L', login, password)),
          (3, format('grant gateway to %I', login))

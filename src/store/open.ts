@@ -197,5 +197,5 @@ async function openUnlimited(
 async function toPostgres(store: EmbeddedConfig, dataDir = store.dataDir ?? '') {
   const { toPsql, toUrl } = await import('./embedded/store.ts');
   const description = `embedded Postgres, data in ${store.dataDir ?? 'a temporary folder'}; ${toPsql(dataDir)}`;
-  return { url: toUrl(dataDir), prepare: true, description };
+  return { url: toUrl(dataDir), description };
 }

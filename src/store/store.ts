@@ -134,7 +134,7 @@ export interface Store {
   /** The kind of store and where its data is, for the log. */
   readonly description: string;
 
-  /** The maximum number of reads in a batch, which costs little more than one read; 1 by default. */
+  /** The maximum number of reads in a batch, which costs little more than one read; 1 by default. It may change. */
   readonly batch?: number;
 
   /** Calls a function. An aborted signal stops the work as soon as possible. Reads with the same batch may share a connection. */

@@ -33,10 +33,11 @@ const FAST_MS = 5;
 
 /**
  * Errors after which a call is repeated: a transaction that was rolled back because of a deadlock or a serialization failure, as
- * Postgres's manual advises; a write to a server that has become a standby (25006), because the store looks for the primary now; and
- * 25P02, which outside of a transaction only comes from a connection between Citus nodes whose own transaction had failed.
+ * Postgres's manual advises; a write to a server that has become a standby (25006), because the store looks for the primary now;
+ * 25P02, which outside of a transaction only comes from a connection between Citus nodes whose own transaction had failed; and a missing
+ * or duplicate prepared statement (26000, 42P05) in another client's session of a pooler, because the store prepares none from then on.
  */
-const UNDONE = /^(40(001|P01)|25006|25P02)$/;
+const UNDONE = /^(40(001|P01)|25006|25P02|26000|42P05)$/;
 
 type Waiting = {
   readonly share: Share;
@@ -55,7 +56,7 @@ type Share = { readonly name: string | undefined; readonly calls: Waiting[]; run
  * dead connections behind, and any call that Postgres has undone in favour of others, or refused as a standby.
  */
 export function limited(store: Store, limits: StoreLimits): LimitedStore {
-  const turns = createTurns(limits, store.batch);
+  const turns = createTurns(limits, store);
 
   async function call(call: Call, signal: AbortSignal, origin?: Origin): Promise<Result> {
     const share = turns.findShare(origin?.share);
@@ -82,14 +83,13 @@ export function limited(store: Store, limits: StoreLimits): LimitedStore {
 }
 
 /** Creates the queue of a store's calls. */
-function createTurns(limits: StoreLimits, maxBatch = 1) {
+function createTurns(limits: StoreLimits, store: Pick<Store, 'batch'>) {
   const { slotsOfShare = limits.slots, fastSlots = 2 } = limits;
   /**
    * The shares with calls; the first has the next turn. Not a Map: each of its rehashed tables refers to the next one, so an old
    * table keeps the entries of all later ones until a full garbage collection.
    */
   const shares: Share[] = [];
-  const maxFast = maxBatch > 1 ? fastSlots : limits.slots;
   /** The slots of reads. */
   const reading = new Set<Slot>();
   let free = limits.slots;
@@ -154,11 +154,13 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
   /** Gives the free slots to waiting calls. Reads get no more than `maxFast` slots that are not slow. */
   function beginWaiting(): void {
     removeAborted();
+    const { batch: maxBatch = 1 } = store;
+    const maxFast = maxBatch > 1 ? fastSlots : limits.slots;
     while (free > 0 && waiting > 0) {
       const fast = [...reading].filter(({ isSlow }) => !isSlow).length;
       const slots = Math.min(free, maxFast - fast);
       if (slots <= 0) watch();
-      const batch = slots > 0 ? takeBatch(slots) : takeNext(({ readOnly }) => !readOnly);
+      const batch = slots > 0 ? takeBatch(slots, maxBatch) : takeNext(({ readOnly }) => !readOnly);
       if (batch.length === 0) return;
       const slot = { size: batch.length, running: batch.length, movedAt: performance.now(), isSlow: false };
       free -= 1;
@@ -193,7 +195,7 @@ function createTurns(limits: StoreLimits, maxBatch = 1) {
   }
 
   /** Takes the next call from the queue. If it is a read, adds others, so that all waiting reads fit into the slots. */
-  function takeBatch(slots: number): Waiting[] {
+  function takeBatch(slots: number, maxBatch: number): Waiting[] {
     const ready = shares.reduce((sum, share) => sum + (isOpen(share) ? share.calls.length : 0), 0);
     const size = Math.min(maxBatch, Math.ceil(ready / slots));
     const batch = takeNext();

@@ -41,7 +41,7 @@ const rowsOf = (result: Result): unknown => ('json' in result ? JSON.parse(resul
 
 /** What the gateway's calls give on a database; the creation has one result, however often it is called. */
 async function read(url: string): Promise<unknown[]> {
-  const store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+  const store = openPostgres({ url, connections: 2, deadlineMs: 20_000 });
   const results = [];
   for (const one of [creation, ...lists, revoked]) results.push(rowsOf(await store.call(one, never)));
   await store.close();

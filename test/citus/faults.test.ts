@@ -114,7 +114,7 @@ const allTenants = () => [...tenants.values()].flat();
 /** Starts a gateway that is connected to a node. */
 async function startOn(node: BareDebianPostgres): Promise<TestGateway> {
   const url = loginUrl(databaseUrl(node.adminUrl, database.name), 'gateway_test');
-  const opened = openPostgres({ url, connections: 10, prepare: true, deadlineMs: DEADLINE_MS });
+  const opened = openPostgres({ url, connections: 10, deadlineMs: DEADLINE_MS });
   const store = limited(opened, { slots: 10, waiting: 1_000, slotsOfShare: 5 });
   const gateway = await startGateway({ store, deadlineMs: DEADLINE_MS, hasWholeStore: true });
   gateways.push(gateway);

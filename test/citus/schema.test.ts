@@ -45,7 +45,7 @@ async function ask<T = { id: string }[]>(store: Store, call: Call): Promise<T> {
 async function onEachNode(database: Database, work: (store: Store, node: string) => Promise<void>): Promise<void> {
   for (const node of inject('nodes')) {
     const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
-    const store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+    const store = openPostgres({ url, connections: 2, deadlineMs: 20_000 });
     try {
       await work(store, node);
     } finally {

@@ -49,7 +49,7 @@ describe.each(inject('nodes').map((node, index) => ({ node, index })))('node $in
 
   beforeAll(() => {
     const url = loginUrl(databaseUrl(node, database.name), 'gateway_test');
-    store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+    store = openPostgres({ url, connections: 2, deadlineMs: 20_000 });
   });
 
   afterAll(() => store.close());

@@ -101,7 +101,7 @@ type Send = ReturnType<typeof createSend>;
 
 /** Runs a gateway on a database. */
 async function withGateway<T>(url: string, work: (send: Send) => Promise<T>): Promise<T> {
-  const store = openPostgres({ url, connections: 2, prepare: true, deadlineMs: 20_000 });
+  const store = openPostgres({ url, connections: 2, deadlineMs: 20_000 });
   const gateway = await startGateway({ store, deadlineMs: 20_000 });
   try {
     return await work(createSend(gateway.url));

@@ -55,7 +55,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
   /** What a gateway that logs in with this password gets of the store. */
   async function callAs(login: string, password: string): Promise<unknown> {
     const url = loginUrl(database.adminUrl, login, password);
-    const store = openPostgres({ url, connections: 1, prepare: true, deadlineMs: 5_000 });
+    const store = openPostgres({ url, connections: 1, deadlineMs: 5_000 });
     const result = await store.call(listCall({ p_limit: 1 }), AbortSignal.timeout(5_000));
     await store.close();
     return 'failure' in result ? result.failure.kind : JSON.parse(result.json).length;
@@ -86,7 +86,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     expect(failure).toMatchObject({ code: 3, stderr: expect.stringContaining(`ERROR:  ${message}\n`) });
   });
 
-  test('lets the role only become the gateway, and leaves it what it inherits, which PREPARE=off needs', async () => {
+  test('lets the role only become the gateway, and leaves it what it inherits', async () => {
     const readRole = () =>
       database.query(`select rolcanlogin, rolinherit, rolsuper, rolcreaterole, rolcreatedb, rolbypassrls,
         array(select roleid::regrole::text from pg_auth_members where member = r.oid) as roles

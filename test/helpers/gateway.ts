@@ -81,7 +81,7 @@ export async function openDemoStore(
     // Any node of Citus can answer: use one that is not the coordinator.
     const adminUrl = kind === 'citus' ? databaseUrl(nodes[1] ?? '', database.name) : database.adminUrl;
     const url = loginUrl(adminUrl, 'gateway_test');
-    return closing(openPostgres({ url, connections: 4, prepare: true, deadlineMs, ...limits }), database.drop);
+    return closing(openPostgres({ url, connections: 4, deadlineMs, ...limits }), database.drop);
   }
   const { url, stop } = await startPostgrest(database);
   const store = openSupabase({ url, key: POSTGREST_KEY, restPath: '/', connections: 4, deadlineMs, ...limits });

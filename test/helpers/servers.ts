@@ -17,10 +17,8 @@ import { endProcess, findPort, waitForAnswer } from './process.ts';
 
 export { findPort };
 
-/** Login roles and their attributes. Each may become `gateway`; one has its rights without SET ROLE, as behind a pooler. */
-const LOGINS = { gateway_test: 'noinherit', authenticator: 'noinherit', gateway_pooled: 'inherit' };
-/** The names of these roles, which only the tests create. */
-export const LOGIN_NAMES = Object.keys(LOGINS);
+/** Login roles that may become `gateway`, which no database of ours has by itself. */
+export const LOGIN_NAMES = ['gateway_test', 'authenticator'];
 /** The password of every role of the tests. */
 export const PASSWORD = 'only-for-tests';
 const JWT_SECRET = 'a-secret-of-at-least-32-characters-for-tests';
@@ -90,9 +88,9 @@ export async function fillDatabase(db: pg.Client): Promise<void> {
 
 /** Creates the logins of the tests, or lets them into one more database of the server. */
 export async function createLogins(db: pg.Client): Promise<void> {
-  for (const [login, inherits] of Object.entries(LOGINS)) {
+  for (const login of LOGIN_NAMES) {
     await db.query(`do $$ begin create role ${login}; exception when duplicate_object then null; end $$`);
-    await db.query(`alter role ${login} login ${inherits} password '${PASSWORD}'`);
+    await db.query(`alter role ${login} login noinherit password '${PASSWORD}'`);
     await db.query(`grant gateway to ${login}`);
     await db.query(`grant connect on database ${db.database} to ${login}`);
   }

@@ -128,18 +128,18 @@ describe('readiness', () => {
   });
 
   test('needs a store that is set up right, also at a start, and tells once what is wrong', async () => {
-    let fault: Fault | undefined = { kind: 'storeError', cause: new OperatorError('set PREPARE=on') };
+    let fault: Fault | undefined = { kind: 'storeError', cause: new OperatorError('grant gateway to the login') };
     const check = async () => fault;
     const { readiness, told } = await create({ check }, { isDriftFatal: false });
     for (let n = 0; n < 3; n += 1) {
       expect(await readiness.read()).toEqual(toReport('not ready', ERROR, UNKNOWN));
       vi.advanceTimersByTime(1_001);
     }
-    expect(told).toEqual(['set PREPARE=on']);
-    await expect((await create({ check })).readiness.checkAtStart()).rejects.toThrow('set PREPARE=on');
+    expect(told).toEqual(['grant gateway to the login']);
+    await expect((await create({ check })).readiness.checkAtStart()).rejects.toThrow('grant gateway to the login');
     fault = undefined;
     expect(await readiness.read()).toEqual(READY);
-    expect(told).toEqual(['set PREPARE=on', 'The store answers again']);
+    expect(told).toEqual(['grant gateway to the login', 'The store answers again']);
   });
 
   test.each<[Partial<Store>, object]>([
@@ -205,7 +205,7 @@ describe('readiness', () => {
 
 test('a gateway is not ready, and healthy, while its store refuses connections', async () => {
   const url = `postgres://gateway_test@127.0.0.1:${await findPort()}/none`;
-  const store = openPostgres({ url, prepare: true, connections: 1, deadlineMs: 5_000 });
+  const store = openPostgres({ url, connections: 1, deadlineMs: 5_000 });
   onTestFinished(() => store.close());
   const gateway = await startOwnGateway({ store });
   const ask = async (path: string) => {

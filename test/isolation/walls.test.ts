@@ -69,7 +69,7 @@ describe.each(isLong ? ALL_WALLS : ONE_WALL)('with $walls', ({ walls, remove }) 
     // On Citus that of another node than the coordinator.
     const adminUrl = isDistributed ? databaseUrl(nodes[1] ?? '', database.name) : database.adminUrl;
     const url = loginUrl(adminUrl, 'gateway_test');
-    gateway = await startGateway({ store: openPostgres({ url, connections: 4, prepare: true, deadlineMs: 5_000 }) });
+    gateway = await startGateway({ store: openPostgres({ url, connections: 4, deadlineMs: 5_000 }) });
   });
 
   afterAll(async () => {

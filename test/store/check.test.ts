@@ -6,7 +6,7 @@ import { connectToPrimary } from '../../src/store/postgres/servers.ts';
 import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
-import { listCall } from '../helpers/calls.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { canTestPgbouncer, startPgbouncer } from '../helpers/pgbouncer.ts';
 import {
@@ -22,9 +22,15 @@ import { waitFor } from '../helpers/wait-for.ts';
 // What the check of the store says of a connection on which calls would fail, now or later.
 
 const LIST = listCall({ p_limit: 1 });
-const POOLED = 'DATABASE_URL goes through a pooler in transaction mode: set PREPARE=off';
+/** Tells the settings of its transaction. */
+const SQL = `
+create function public.ajustes(p_api_key text) returns table (papel text, zona text, prazo text)
+language sql stable security definer set search_path = pg_catalog, pg_temp
+as $$ select current_setting('role'), current_setting('timezone'), current_setting('statement_timeout') $$;
+grant execute on function public.ajustes to gateway;
+`;
 
-const database = useDatabase();
+const database = useDatabase({ sql: SQL });
 let postgrest: PostgrestServer | undefined;
 
 beforeAll(async () => {
@@ -33,14 +39,14 @@ beforeAll(async () => {
 
 afterAll(() => postgrest?.stop());
 
-function open(url: string, prepare: boolean, connections = 1): Store {
-  const store = openPostgres({ url, connections, prepare, deadlineMs: 20_000 });
+function open(url: string, connections = 1): Store {
+  const store = openPostgres({ url, connections, deadlineMs: 20_000 });
   onTestFinished(() => store.close());
   return store;
 }
 
-const pool = async (login: Parameters<typeof loginUrl>[1], mode: 'session' | 'transaction'): Promise<string> => {
-  const pooler = await startPgbouncer(loginUrl(database.adminUrl, login), mode);
+const pool = async (target: string, mode: 'session' | 'transaction'): Promise<string> => {
+  const pooler = await startPgbouncer(target, mode);
   onTestFinished(pooler.stop);
   return pooler.url;
 };
@@ -60,27 +66,9 @@ async function check(store: Store): Promise<string | undefined> {
   return fault && (fault.cause as Error).message;
 }
 
-const call = async (store: Store) => {
-  const result = await store.call(LIST, new AbortController().signal);
-  return 'failure' in result ? result.failure.kind : result.count;
-};
-
-test('without prepared statements a login that inherits nothing fails the check, until the remedy is applied', async () => {
-  const { login, url } = await createLogin('noinherit');
-  await database.query(`grant gateway to ${login}`);
-  const [without, prepared] = [open(url, false), open(url, true)];
-  expect([await check(prepared), await call(prepared)]).toEqual([undefined, 1]);
-  expect(await call(without)).toBe('storeError');
-  const message = (await check(without)) ?? '';
-  const [, remedy = ''] =
-    /^the login \w+ inherits nothing from gateway: (grant .*), or without a pooler set PREPARE=on$/.exec(message) ?? [];
-  await database.query(remedy);
-  expect([await check(without), await call(without)]).toEqual([undefined, 1]);
-});
-
 test('a login that may not become gateway leaves no connection behind', async () => {
   const { login, url } = await createLogin();
-  const store = open(url, true);
+  const store = open(url);
   for (let n = 0; n < 3; n += 1) expect(await check(store)).toContain('grant gateway to the login');
   await waitFor(async () => {
     expect(await database.query(`select from pg_stat_activity where usename = '${login}'`)).toEqual([]);
@@ -103,54 +91,58 @@ test.runIf(hasPostgrest)('a key that may execute no function is one difference, 
   });
 });
 
-test('a login with a time zone, in which times would be answered without prepared statements, is a risk then alone', async () => {
-  const { login, url } = await createLogin('inherit');
-  await database.query(`grant gateway to ${login}; alter role ${login} set timezone = 'America/Sao_Paulo'`);
-  const inspect = (prepare: boolean) => open(url, prepare).inspectLogin?.(AbortSignal.timeout(20_000));
-  expect(await inspect(false)).toContain(`The login ${login} has the time zone America/Sao_Paulo`);
-  expect(await inspect(true)).toBe(undefined);
-  await database.query(`alter role ${login} set timezone = 'UTC'`);
-  expect(await inspect(false)).toBe(undefined);
-});
-
 test('a login that owns the tables is a risk', async () => {
   const { login, url } = await createLogin('noinherit');
   await database.query(`grant gateway to ${login}; alter table private.treinos owner to ${login}`);
   onTestFinished(async () => void (await database.query(`reassign owned by ${login} to current_user`)));
-  const store = open(url, true);
+  const store = open(url);
   expect(await check(store)).toBeUndefined();
   expect(await store.inspectLogin?.(AbortSignal.timeout(20_000))).toBe(
     `The login ${login} owns the tables: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`,
   );
 });
 
-describe.skipIf(!canTestPgbouncer())('PgBouncer', () => {
-  test('in transaction mode fails calls with a cause that names the remedy', async () => {
-    const url = await pool('gateway_pooled', 'transaction');
-    const [one, other] = [open(url, true), open(url, true)];
-    expect(await call(one)).toBe(1);
-    const result = await other.call(LIST, new AbortController().signal);
-    expect(result).toMatchObject({ failure: { kind: 'storeError', cause: { message: POOLED } } });
-  });
-
-  test('in transaction mode is checked alike in either order, because a check undoes what it set', async () => {
-    // It inherits nothing: without prepared statements it can call nothing.
-    const url = await pool('gateway_test', 'transaction');
-    const tell = async (prepare: boolean) => {
-      const store = openPostgres({ url, connections: 1, prepare, deadlineMs: 20_000 });
-      return check(store).finally(() => store.close());
+describe.skipIf(!canTestPgbouncer()).each(['transaction', 'session'] as const)('PgBouncer in %s mode', (mode) => {
+  test('gives each call the rights of gateway, UTC and the deadline, and the next client none of them', async () => {
+    const { login, url } = await createLogin('noinherit');
+    await database.query(`grant gateway to ${login}; alter role ${login} set timezone = 'America/Sao_Paulo'`);
+    const pooled = await pool(url, mode);
+    const stores = [open(pooled, 2), open(pooled, 2)];
+    const settings = { ...listCall(), function: 'ajustes' };
+    const tell = async (store: Store) => {
+      const result = await store.call(settings, AbortSignal.timeout(20_000));
+      return 'failure' in result ? result.failure : JSON.parse(result.json);
     };
-    const without = await tell(false);
-    expect(without).toMatch(/^the login gateway_test inherits nothing from gateway: grant/);
-    expect([await tell(true), await tell(false), await tell(true)]).toEqual([POOLED, without, POOLED]);
-    const client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: 20_000 });
-    const { rows } = await client.query(`select current_user as role, current_setting('statement_timeout') as timeout`);
-    await client.end();
-    expect(rows).toEqual([{ role: 'gateway_test', timeout: '0' }]);
+    for (let round = 0; round < 3; round += 1) {
+      const told = await Promise.all([...stores, ...stores].map(tell));
+      expect(told).toEqual(Array(4).fill([{ papel: 'gateway', zona: 'UTC', prazo: '20s' }]));
+    }
+    const next = async () => {
+      const client = await connectToPrimary(readDatabaseUrl(pooled), { connectionTimeoutMillis: 20_000 });
+      // So long that each has a session to itself.
+      const { rows } = await client.query(
+        `select current_user as role, current_setting('statement_timeout') as timeout from pg_sleep(0.2)`,
+      );
+      await client.end();
+      return rows[0];
+    };
+    expect(await Promise.all([1, 2, 3, 4].map(next))).toEqual(Array(4).fill({ role: login, timeout: '0' }));
   });
 
-  test('in session mode passes the check with prepared statements', async () => {
-    const store = open(await pool('gateway_test', 'session'), true, 2);
-    for (let n = 0; n < 3; n += 1) expect(await Promise.all([check(store), call(store)])).toEqual([undefined, 1]);
+  test('passes the check, answers all reads of one batch, and keeps creations', async () => {
+    const store = open(await pool(loginUrl(database.adminUrl, 'gateway_test'), mode), 2);
+    expect([await check(store), store.batch]).toEqual([undefined, 1]);
+    const batch = {};
+    const reads = Array.from({ length: 20 }, () => store.call(LIST, AbortSignal.timeout(20_000), undefined, batch));
+    expect(await Promise.all(reads)).toEqual(Array(20).fill({ json: expect.stringContaining('+00:00'), count: 1 }));
+    const nome = `Ana ${mode}`;
+    const created = await store.call(createCall({ p_nome: nome }), AbortSignal.timeout(20_000));
+    expect(created).toEqual({ json: expect.stringContaining(nome), count: 1 });
+    expect(await database.query('select from private.alunos where nome = $1', [nome])).toHaveLength(1);
+  });
+
+  test('fails the check with the remedy for a login that may not become gateway', async () => {
+    const { url } = await createLogin();
+    expect(await check(open(await pool(url, mode)))).toContain('grant gateway to the login');
   });
 });

@@ -46,7 +46,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
     primary = servers[0] as ReplicatedServer;
     const url = toGatewayUrl(servers, 'target_session_attrs=read-write');
     const onChange = (text: string) => changes.push(text);
-    const options = { url, prepare: true, deadlineMs: 5_000, onChange };
+    const options = { url, deadlineMs: 5_000, onChange };
     const store = openPostgres({ ...options, connections: 20 });
     gateway = await startGateway({
       store: limited(store, { slots: 20, slotsOfShare: 10, waiting: 1_000 }),

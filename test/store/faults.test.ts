@@ -309,7 +309,7 @@ function openStore(kind: Kind, { host = '127.0.0.1', secret, deadlineMs = LONG_D
   const url = new URL(loginUrl(database.adminUrl, 'gateway_test'));
   url.host = `${host}:${port}`;
   if (secret) url.password = secret;
-  return openPostgres({ url: url.href, prepare: true, ...options });
+  return openPostgres({ url: url.href, ...options });
 }
 
 /** Opens the store that the next calls go to. */

@@ -24,7 +24,7 @@ class Pieces extends Socket {
   }
 }
 
-const database = useDatabase();
+const database = useDatabase({ sql: 'create domain public.nome as text' });
 let connection: Connection;
 const socket = new Pieces();
 let count = 0;
@@ -32,9 +32,9 @@ const never = new AbortController().signal;
 
 beforeAll(async () => {
   // As every session of the gateway does.
-  const setup = `set timezone = 'UTC'; set datestyle = 'ISO'; create domain pg_temp.nome as text`;
+  const settings = [`timezone = 'UTC'`, `datestyle = 'ISO'`];
   const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: () => socket };
-  connection = await Connection.open({ config, setup, openMs: 20_000 });
+  connection = await Connection.open({ config, settings, openMs: 20_000 });
 });
 
 afterAll(() => connection.close());
@@ -154,7 +154,7 @@ test("gives the query's error and none of the rows before it", async () => {
 });
 
 test.each([
-  ['a domain', `'a "b"'::pg_temp.nome as v`],
+  ['a domain', `'a "b"'::public.nome as v`],
   ['columns of one name', '1 as v, 2 as v'],
   ['the result of a function that gives one value', '* from lower($$A$$)'],
 ])('writes %s as row_to_json does', async (_, columns) => {
@@ -176,8 +176,16 @@ describe('a server that does not keep to the protocol', () => {
   const row = (length: number, ...values: string[]) =>
     message('D', int16(values.length), ...values.flatMap((value) => [int32(length), Buffer.from(value)]));
   const READY = message('Z', Buffer.from('I'));
-  const TEXT = Buffer.concat([texts('nome'), int32(0), int16(0), int32(25), int16(-1), int32(-1), int16(0)]);
-  const DESCRIBED = Buffer.concat([message('1'), message('t', int16(0)), message('T', int16(1), TEXT)]);
+  const column = (name: string, type: number) =>
+    Buffer.concat([texts(name), int32(0), int16(0), int32(type), int16(-1), int32(-1), int16(0)]);
+  const COLUMNS = message('T', int16(1), column('nome', 25));
+  const DESCRIBED = Buffer.concat([message('1'), message('t', int16(0)), COLUMNS]);
+  const PEER = Buffer.concat([
+    message('T', int16(2), column('pid', 23), column('isDistributed', 16)),
+    row(1, '1', 'f'),
+    message('C', texts('SELECT 1')),
+    READY,
+  ]);
 
   /** Asks a server for rows that answers so, after it has described one column; and gives the first message of each write. */
   async function ask(answer: Buffer) {
@@ -187,8 +195,8 @@ describe('a server that does not keep to the protocol', () => {
         connection.write(Buffer.concat([message('R', int32(0)), message('K', int32(1), int32(2)), READY]));
         connection.on('data', (bytes) => {
           const code = bytes.toString('latin1', 0, 1);
-          // The question for Citus.
-          if (code === 'Q') return connection.write(Buffer.concat([message('C', texts('SELECT 0')), READY]));
+          // The question who answers, and the settings.
+          if (code === 'Q') return connection.write(PEER);
           sent.push(code);
           connection.write(code === 'P' ? Buffer.concat([DESCRIBED, answer]) : answer);
         });
@@ -242,7 +250,7 @@ describe('a server that does not keep to the protocol', () => {
   test.each([
     ['a row', row(3, 'Ana'), 'a row without a query'],
     ['the end of an answer', READY, 'an answer without a query'],
-    ['columns', message('T', int16(1), TEXT), 'columns without a query'],
+    ['columns', COLUMNS, 'columns without a query'],
   ])('loses the connection where %s comes for no query', async (_, more, text) => {
     await using server = await ask(Buffer.concat([answered(row(3, 'Ana')), more]));
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"}]', count: 1 });

@@ -68,7 +68,7 @@ function openStore({ port }: FaultProxy, { connections, isSecure }: Pick<Case, '
   const url = new URL(loginUrl(server.adminUrl, 'gateway_test'));
   url.port = `${port}`;
   if (isSecure) url.searchParams.set('sslmode', 'no-verify');
-  const store = openPostgres({ url: url.href, connections, prepare: true, deadlineMs: LONG_MS });
+  const store = openPostgres({ url: url.href, connections, deadlineMs: LONG_MS });
   return limited(store, { slots: connections, slotsOfShare: Math.ceil(connections / 2), waiting: 200 });
 }
 

@@ -10,7 +10,9 @@ import { waitFor } from '../helpers/wait-for.ts';
 // Reads that share connections, and what has one to itself.
 
 const never = new AbortController().signal;
-const database = useDatabase();
+const database = useDatabase({
+  sql: `create function public.run_sql(sql text) returns void language plpgsql as 'begin execute sql; end'`,
+});
 let pool: Pool;
 /** The sockets of all connections. */
 const sockets: CountedSocket[] = [];
@@ -56,9 +58,9 @@ async function openPool(max: number, options: Partial<PoolOptions> = {}): Promis
 }
 
 /** A query that sleeps and then gives a text. */
-function sleep(seconds: number, text: string, signal = never): RowQuery {
+function sleep(seconds: number, text: string, signal = never, name = 'sleep'): RowQuery {
   const values = [String(seconds), text];
-  return new RowQuery({ name: 'sleep', text: 'select $2::text from pg_sleep($1)', values }, signal);
+  return new RowQuery({ name, text: 'select $2::text from pg_sleep($1)', values }, signal);
 }
 
 /** The reads of a test that share a connection. */
@@ -94,6 +96,29 @@ describe('reads', () => {
       expect(await other).toBe('other');
       expect(open.flatMap(({ writes }) => writes.length || [])).toEqual([1, 1]);
     });
+  });
+
+  test.each([
+    ['26000', 'sleep', 'deallocate all'],
+    ['42P05', 'other', 'prepare other as select 1'],
+  ])('leave one by one after the error %s, by which a pooler is noticed', async (code, name, sql) => {
+    await openPool(2);
+    const change = () => pool.read(new RowQuery({ text: 'select public.run_sql($1)', values: [sql] }, never));
+    const named = () => pool.read(sleep(0, 'text', never, name));
+    await Promise.all([change(), change()]);
+    await expect(named()).rejects.toMatchObject({ code });
+    expect([await named(), await named()]).toEqual([['text'], ['text']]);
+    for (const socket of sockets) socket.writes = [];
+    batch = {};
+    expect(await Promise.all(names(8).map((text) => read(0, text)))).toEqual(names(8));
+    expect(sockets.flatMap(({ writes }) => writes).length).toBeGreaterThanOrEqual(8);
+  });
+
+  test('still share a connection after a function has raised such an error itself', async () => {
+    await openPool(1);
+    const text = `do $$ begin raise sqlstate '26000'; end $$`;
+    await expect(pool.read(new RowQuery({ text, values: [] }, never))).rejects.toMatchObject({ code: '26000' });
+    expect(pool.isPooled).toBe(false);
   });
 
   test('behind a slow one move to another connection', async () => {
@@ -252,8 +277,8 @@ describe('a connection that stalls', () => {
     const [server] = readDatabaseUrl(database.adminUrl).servers;
     const config = { ...server?.config, port: proxy.port, ...more };
     const onStall = ({ step }: Stalled) => void steps.push(step);
-    const setup = "set timezone = 'UTC'";
-    pool = new Pool({ config, setup, openMs, max: 2, onStall });
+    const settings = [`timezone = 'UTC'`];
+    pool = new Pool({ config, settings, openMs, max: 2, onStall });
   }
 
   const STEPS: [string, ProxyFault][] = [

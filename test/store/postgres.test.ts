@@ -3,7 +3,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import type { Store } from '../../src/store/store.ts';
 import { openSupabase } from '../../src/store/supabase/store.ts';
 import { limited } from '../../src/store/turns.ts';
-import { listCall } from '../helpers/calls.ts';
+import { createCall, listCall } from '../helpers/calls.ts';
 import { useDatabase, useOpened } from '../helpers/database.ts';
 import { loginUrl, POSTGREST_KEY, startPostgrest } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
@@ -29,7 +29,7 @@ function open(kind: 'postgres' | 'supabase', connections: number): void {
   const common = { connections, deadlineMs: 20_000 };
   const opened =
     kind === 'postgres'
-      ? openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), prepare: true, ...common })
+      ? openPostgres({ url: loginUrl(database.adminUrl, 'gateway_test'), ...common })
       : openSupabase({ url: postgrest.url, key: POSTGREST_KEY, restPath: '/', ...common });
   store = limited(opened, { slots: connections, waiting: 100 });
   onTestFinished(() => opened.close());
@@ -67,6 +67,25 @@ test.each(['postgres', 'supabase'] as const)(
 );
 
 describe('postgres', () => {
+  test.each([
+    ['a read', listCall({ p_limit: 1 })],
+    ['a creation', createCall()],
+  ])('%s succeeds in a session without its prepared statement, as of another client of a pooler', async (_, call) => {
+    const forget = `create function public.esquecer(p_api_key text) returns table (feito boolean)
+      language plpgsql security definer set search_path = pg_catalog, pg_temp
+      as $$ begin execute 'deallocate all'; return query select true; end $$;
+      select private.publish('public.esquecer')`;
+    await database.query(forget);
+    onTestFinished(async () => void (await database.query('drop function public.esquecer')));
+    open('postgres', 1);
+    const answered = { json: expect.any(String), count: 1 };
+    expect(await store.call(call, AbortSignal.timeout(20_000))).toEqual(answered);
+    for (let round = 0; round < 2; round += 1) {
+      expect(await ask('esquecer')).toEqual([{ feito: true }]);
+      expect(await store.call(call, AbortSignal.timeout(20_000))).toEqual(answered);
+    }
+  });
+
   test('times are in ISO 8601 and in UTC, whatever the database has as its default', async () => {
     const setAll = (dateStyle: string, timeZone: string) =>
       database.query(

@@ -27,7 +27,6 @@ const HEADER = `'wellness-gateway ' || (current_setting('request.headers', true)
 /** The login of each store, and how SQL reads the id. */
 const KINDS = [
   ['postgres', 'gateway_test', NAME],
-  ['postgres without prepared statements', 'gateway_pooled', NAME],
   ...(hasPostgrest ? [['supabase', '', HEADER] as const] : []),
 ] as const;
 
@@ -52,7 +51,7 @@ beforeAll(async () => {
       stores.set(kind, openSupabase({ ...common, url: postgrest?.url ?? '', key: POSTGREST_KEY, restPath: '/' }));
     } else {
       const url = loginUrl(server.adminUrl, login);
-      stores.set(kind, openPostgres({ ...common, url, prepare: login === 'gateway_test' }));
+      stores.set(kind, openPostgres({ ...common, url }));
     }
     // The first connection of a busy machine may come late.
     await waitFor(async () => expect(await ask(kind, 'first')).toMatch(/^\[\{/));

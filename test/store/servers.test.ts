@@ -71,7 +71,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     changes = [];
     const onChange = (text: string) => changes.push(text);
     const url = options.url ?? toGatewayUrl(servers, parameters);
-    const defaults = { connections: 4, prepare: true, deadlineMs: 5_000, onChange };
+    const defaults = { connections: 4, deadlineMs: 5_000, onChange };
     const opened = openPostgres({ url, ...defaults, ...options });
     onTestFinished(() => opened.close());
     return opened;
@@ -156,12 +156,12 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   });
 
   test.runIf(canTestPgbouncer())('works behind a pooler in transaction mode for each server', async () => {
-    const urls = [primary, standby].map(({ adminUrl }) => loginUrl(adminUrl, 'gateway_pooled'));
+    const urls = [primary, standby].map(({ adminUrl }) => loginUrl(adminUrl, 'gateway_test'));
     const poolers = await Promise.all(urls.map((url) => startPgbouncer(url, 'transaction')));
     const [first, second] = poolers.map(({ url }) => new URL(url)) as [URL, URL];
     const url = `${first.href.replace(first.host, `${first.host},${second.host}`)}?${WRITES}`;
     for (const pooler of poolers) onTestFinished(pooler.stop);
-    const opened = open([], '', { url, prepare: false });
+    const opened = open([], '', { url });
     await hasRoles(opened, 'primary', 'standby');
     expect(await opened.check(AbortSignal.timeout(5_000))).toBeUndefined();
     await create(opened);

@@ -28,7 +28,7 @@ const toUrl = (host: string, parameters: string) => {
 
 /** What the check of the store says. */
 async function check(host: string, parameters: string): Promise<string | undefined> {
-  const store = openPostgres({ url: toUrl(host, parameters), connections: 1, prepare: true, deadlineMs: 20_000 });
+  const store = openPostgres({ url: toUrl(host, parameters), connections: 1, deadlineMs: 20_000 });
   onTestFinished(() => store.close());
   const fault = await store.check(AbortSignal.timeout(20_000));
   return fault && (fault.cause as Error).message;
@@ -73,7 +73,7 @@ test.each([
 ])('plain text over a network that nobody asked for is told once: %s', async (url, host) => {
   const told: string[] = [];
   const onWarning = (text: string) => void told.push(text);
-  const store = openPostgres({ url, connections: 1, prepare: true, deadlineMs: 10, onWarning });
+  const store = openPostgres({ url, connections: 1, deadlineMs: 10, onWarning });
   onTestFinished(() => store.close());
   expect(told).toEqual(
     host

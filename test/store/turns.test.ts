@@ -79,7 +79,7 @@ test('one share cannot take all slots, even if no other has a call', async () =>
   expect(load()).toEqual({ running: 0, waiting: 0 });
 });
 
-test.each(['40001', '40P01', '25006', '25P02', '23505'])(
+test.each(['40001', '40P01', '25006', '25P02', '26000', '42P05', '23505'])(
   'a write that fails with %s is made once more only if Postgres says that another try may succeed',
   async (code) => {
     const failed: Result = { failure: { kind: 'storeError', cause: { code } } };

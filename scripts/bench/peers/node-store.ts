@@ -4,7 +4,7 @@ import { openPostgres } from '../../../src/store/postgres/store.ts';
 import { KeyRefused, serve } from './bare.ts';
 
 const { DATABASE_URL: url = '', STORE_CONNECTIONS } = process.env;
-const store = openPostgres({ url, connections: Number(STORE_CONNECTIONS), prepare: true, deadlineMs: 5_000 });
+const store = openPostgres({ url, connections: Number(STORE_CONNECTIONS), deadlineMs: 5_000 });
 
 serve(async (call) => {
   const result = await store.call(call, new AbortController().signal);

@@ -13,10 +13,10 @@ import { Client } from './client.ts';
 import { type JsonColumns, JsonRows, toJsonColumns } from './json-rows.ts';
 import {
   COMMAND_COMPLETE,
+  COMMIT,
   DATA_ROW,
   ERROR_RESPONSE,
   HEADER,
-  inBlock,
   PARAMETER_STATUS,
   READY_FOR_QUERY,
   ROW_DESCRIPTION,
@@ -25,6 +25,7 @@ import {
   readRowCount,
   readSetting,
   readTexts,
+  toBegin,
   toClose,
   toEnd,
   toExecute,
@@ -119,8 +120,10 @@ type Reply = {
 /** How a connection is opened, and callbacks for its progress. */
 export type OpenOptions = {
   readonly config: ClientConfig;
-  /** The statements that set up a session. */
-  readonly setup?: string | undefined;
+  /** What is set in a session, such as `role gateway`; behind a pooler, in each transaction. */
+  readonly settings?: readonly string[];
+  /** Whether a pooler is known to be in between, also if it reports the server's process. */
+  readonly isPooled?: boolean;
   /** Rejects if a new connection leads to the wrong server. */
   readonly verify?: ((client: Client) => Promise<void>) | undefined;
   /** Timeout of opening in milliseconds. */
@@ -131,14 +134,24 @@ export type OpenOptions = {
   readonly onProgress?: (connection: Connection) => void;
   /** The server or the network has ended a connection that could have got more queries. */
   readonly onLoss?: () => void;
+  /** The session is another client's: a pooler is in between. */
+  readonly onPooler?: () => void;
   readonly onStall?: ((stalled: Stalled) => void) | undefined;
 };
 
-/** Whether the database is distributed: Citus passes the tenant on to its nodes only in a transaction block. */
-const IS_DISTRIBUTED = `select from pg_extension where extname = 'citus'`;
+/**
+ * The server's process, in whose place a pooler reports one of its own at connecting, and whether the database is distributed: Citus
+ * passes the tenant on to its nodes only in a transaction block.
+ */
+const PEER = `
+select pg_backend_pid() as pid,
+       exists (select from pg_extension where extname = 'citus') as "isDistributed"`;
 
-/** The prepared statements are out of date: functions have changed (classes 0A, 42), or a pooler has mixed up sessions (26). */
-const UNFIT = /^(0A|26|42)/;
+/** The prepared statements are out of date: functions have changed. */
+const UNFIT = /^(0A|42)/;
+
+/** A prepared statement is missing, or already exists. */
+const FOREIGN_STATEMENT = /^(26000|42P05)$/;
 
 /** The settings that change the texts of values, as far as Postgres reports them. */
 const SETTINGS = ['TimeZone', 'DateStyle', 'IntervalStyle', 'client_encoding'];
@@ -151,12 +164,15 @@ const CANCEL_MS = 500;
 const CLOSE_MS = 500;
 
 export class Connection {
+  /** Whether a pooler is in between: in transaction mode it gives each transaction another session. */
+  readonly isPooled: boolean;
   /** Whether it must not get more queries. */
   isRetired = false;
   /** When the running query began, or the last one ended (performance.now()). */
   usedAt = performance.now();
   readonly #client: Client;
-  readonly #isDistributed: boolean;
+  /** Begins the transaction block of each query, if they need one. */
+  readonly #begin: Buffer | undefined;
   readonly #options: OpenOptions;
   readonly #stream: Duplex;
   readonly #prepared = new LRUCache<string, Columns>({
@@ -182,7 +198,7 @@ export class Connection {
 
   /** Connects, and sets up the session. Rejects with Stalled, the reason of the signal, or what pg rejects with. */
   static async open(options: OpenOptions): Promise<Connection> {
-    const { config, setup, verify, openMs, signal, onStall } = options;
+    const { config, settings = [], verify, openMs, signal, onStall } = options;
     const client = new Client(config);
     const readStep = followSteps(client);
     let ended: Error | undefined;
@@ -196,9 +212,12 @@ export class Connection {
     try {
       await client.connect();
       await verify?.(client);
-      if (setup) await client.query(setup);
-      const { rowCount } = await client.query(IS_DISTRIBUTED);
-      return new Connection(client, rowCount === 1, options);
+      const { pid, isDistributed } = (await client.query(PEER)).rows[0];
+      const isPooled = options.isPooled || pid !== client.processID;
+      // Another client of a pooler would get what is set in a session.
+      if (!isPooled) await client.query(settings.map((setting) => `set ${setting}`).join('; '));
+      const begin = isPooled || isDistributed ? toBegin(isPooled ? settings : []) : undefined;
+      return new Connection(client, isPooled, begin, options);
     } catch (error) {
       // Otherwise each failed attempt would leave a connection open.
       void closeInOrder(client, () => client.connection.stream.destroy());
@@ -210,9 +229,10 @@ export class Connection {
     }
   }
 
-  constructor(client: Client, isDistributed: boolean, options: OpenOptions) {
+  constructor(client: Client, isPooled: boolean, begin: Buffer | undefined, options: OpenOptions) {
     this.#client = client;
-    this.#isDistributed = isDistributed;
+    this.isPooled = isPooled;
+    this.#begin = begin;
     this.#options = options;
     this.#stream = client.connection.stream;
     this.#stream.removeAllListeners('data').on('data', (chunk) => this.#receive(chunk));
@@ -220,11 +240,6 @@ export class Connection {
       this.#cause ??= error;
     });
     client.once('end', () => this.#onLost());
-  }
-
-  /** The server's process; a pooler invents one. */
-  get processId(): number {
-    return this.#client.processID;
   }
 
   /** Whether no query runs, and no pending cancellation could hit the next one. */
@@ -254,17 +269,19 @@ export class Connection {
 
   #write(query: Query, messages: Uint8Array[]): void {
     const { text, values, name: ownName = '' } = query.statement;
-    // Another query is preparing the same statement, which may fail: this one runs it without a name.
-    const isPreparing = this.#replies.some((reply) => reply.columns === undefined && reply.name === ownName);
-    const name = isPreparing ? '' : ownName;
+    // Without a name where the next session may lack the statement, or another query is preparing it, which may fail.
+    const isUnnamed =
+      this.isPooled || this.#replies.some((reply) => reply.columns === undefined && reply.name === ownName);
+    const name = isUnnamed ? '' : ownName;
     const columns = this.#prepared.get(name);
     if (columns === 'only Postgres can' && query instanceof RowsQuery) {
       query.resolve(undefined);
       return;
     }
     const call = [...(columns ? [] : toPrepare(name, text)), ...toExecute(name, values)];
-    messages.push(...(this.#isDistributed ? inBlock(call) : call));
-    const syncs = this.#isDistributed ? 2 : 1;
+    const begin = this.#begin;
+    messages.push(...(begin ? [begin, ...call, COMMIT] : call));
+    const syncs = begin ? 2 : 1;
     this.#replies.push({ query, name, isPrepared: columns !== undefined, columns, rows: 0, syncs });
   }
 
@@ -407,14 +424,17 @@ export class Connection {
   }
 
   #takeError(running: Reply | undefined, error: DatabaseError & { severity?: string | undefined }): void {
+    const { code = '', where = '' } = error;
     if (!running) this.#cause = error;
     else running.error ??= error;
     // Postgres may have prepared it before the error.
     if (running?.name && !running.columns) this.#toClose.push(toClose(running.name));
     // The server closes a connection to which it sends an error without a query, or a fatal one.
-    const isUnfit = UNFIT.test(error.code ?? '') && !(running && isOutdated(running));
+    const isUnfit = UNFIT.test(code) && !(running && isOutdated(running));
     if (!running || error.severity === 'FATAL') this.#lose();
     else if (isUnfit) this.isRetired = true;
+    // A function may raise these codes itself.
+    if (FOREIGN_STATEMENT.test(code) && isBeforeCall(where)) this.#options.onPooler?.();
   }
 
   /** Ends the running query, whose reply is complete. */

@@ -18,9 +18,8 @@ export const READY_FOR_QUERY = 0x5a;
 const MAX_LENGTH = 0x3fffffff;
 
 const EXECUTE_AND_SYNC = Buffer.concat([serialize.execute(), serialize.sync()]);
-const BEGIN = Buffer.concat([serialize.parse({ text: 'begin' }), serialize.bind(), serialize.execute()]);
 /** Follows another Sync. After an error Postgres skips everything up to that Sync, and then this commit rolls back. */
-const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
+export const COMMIT = Buffer.concat([serialize.parse({ text: 'commit' }), serialize.bind(), EXECUTE_AND_SYNC]);
 
 /** Closes a prepared statement. It is no error if there is none. */
 export function toClose(name: string): Buffer {
@@ -37,9 +36,10 @@ export function toExecute(name: string, values: Row): Buffer[] {
   return [serialize.bind({ statement: name, values: [...values] }), EXECUTE_AND_SYNC];
 }
 
-/** Puts a call in a transaction block. Its `begin` replaces the unnamed statement, so the call's has to be prepared after it. */
-export function inBlock(call: readonly Buffer[]): Buffer[] {
-  return [BEGIN, ...call, COMMIT];
+/** Begins a transaction block with its own settings. Replaces the unnamed statement, so a call's has to be prepared after it. */
+export function toBegin(settings: readonly string[]): Buffer {
+  const texts = ['begin', ...settings.map((setting) => `set local ${setting}`)];
+  return Buffer.concat(texts.flatMap((text) => [serialize.parse({ text }), serialize.bind(), serialize.execute()]));
 }
 
 /** The end of the message at an index; beyond the bytes if it is incomplete. Throws for an impossible length. */

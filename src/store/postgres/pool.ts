@@ -4,7 +4,7 @@
 
 import { Connection, type OpenOptions, type Query, REPLACED } from './connection.ts';
 
-export type PoolOptions = Omit<OpenOptions, 'signal' | 'onProgress' | 'onLoss'> & {
+export type PoolOptions = Omit<OpenOptions, 'isPooled' | 'signal' | 'onProgress' | 'onLoss' | 'onPooler'> & {
   /** The largest number of connections. */
   readonly max: number;
   /** Idle timeout in milliseconds of the connections beyond KEPT. */
@@ -35,6 +35,8 @@ const IDLE_MS = 10_000;
 const KEPT = 2;
 
 export class Pool {
+  /** Whether a connection has found a pooler. Poolers have lost replies of several queries under way, so reads share no connection. */
+  isPooled = false;
   readonly #options: PoolOptions;
   #connections: Connection[] = [];
   readonly #leased = new Set<Connection>();
@@ -141,7 +143,7 @@ export class Pool {
 
   /** Takes the next read, and the others of its batch. */
   #takeBatch(): Query[] {
-    const batch = performance.now() < this.#sharesAt ? undefined : this.#reads[0]?.batch;
+    const batch = this.isPooled || performance.now() < this.#sharesAt ? undefined : this.#reads[0]?.batch;
     let size = 1;
     while (batch && this.#reads[size]?.batch === batch) size += 1;
     return this.#reads.splice(0, size).map(({ query }) => query);
@@ -186,11 +188,17 @@ export class Pool {
     const onProgress = (connection: Connection) => this.#onProgress(connection);
     // The others are probably lost too, which a repeated read must not find out. Once for all of them: they are retired then.
     const onLoss = () => this.renew();
+    const onPooler = () => {
+      this.isPooled = true;
+      this.renew();
+    };
+    const options = { ...this.#options, isPooled: this.isPooled, onProgress, onLoss, onPooler, signal };
     try {
-      const opened = await Connection.open({ ...this.#options, onProgress, onLoss, signal }).finally(() => {
+      const opened = await Connection.open(options).finally(() => {
         this.#attempts = this.#attempts.filter((one) => one !== attempt);
       });
       if (signal.aborted) return opened.abandon(signal.reason);
+      this.isPooled ||= opened.isPooled;
       this.#connections.push(opened);
       const stalledBefore = attempt.startedAt - STALLED_MS;
       for (const one of this.#attempts) if (one.startedAt <= stalledBefore) one.controller.abort(REPLACED);

@@ -5,22 +5,13 @@ import pg from 'pg';
 import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
-import { blameArgument, isBeforeCall, toFailure } from '../sqlstate.ts';
-import { createStatementWriter, toResult } from '../statement.ts';
+import { blameArgument, toFailure } from '../sqlstate.ts';
+import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
 import type { Call, Failed, Origin, Result, Store } from '../store.ts';
 import { describeServers, findPlainText } from './client.ts';
-import {
-  AnswerTooLarge,
-  type Connection,
-  ConnectionLost,
-  RowQuery,
-  RowsError,
-  RowsQuery,
-  Stalled,
-  type Step,
-} from './connection.ts';
+import { AnswerTooLarge, ConnectionLost, RowQuery, RowsError, RowsQuery, Stalled, type Step } from './connection.ts';
+import { describeRisk, LOGIN } from './login.ts';
 import { type Server, Servers } from './servers.ts';
-import { checkRights, checkSession, findRisk, POOLED } from './session.ts';
 
 /** How to reach a Postgres. */
 export type PostgresOptions = {
@@ -29,8 +20,6 @@ export type PostgresOptions = {
   /** What the store is, for the log; by default the hosts and the database. */
   readonly description?: string;
   readonly connections: number;
-  /** False behind a pooler in transaction mode: no prepared statements and no settings of a session. */
-  readonly prepare: boolean;
   /** Store call timeout in milliseconds, including time in the queue; the timeout of a statement. */
   readonly deadlineMs: number;
   /** The largest answer, in bytes; by default the longest possible text. */
@@ -47,9 +36,6 @@ const BATCH = 8;
 /** TCP keep-alive delay in milliseconds: firewalls drop idle connections, some after 4 minutes. */
 const KEEP_ALIVE_MS = 60_000;
 
-/** A prepared statement is missing, or already exists: the session is another client's. */
-const FOREIGN_STATEMENT = /^(26000|42P05)$/;
-
 /** The server has ended the session: its administrator or the server itself stops, another session has crashed, or it was idle. */
 const SESSION_ENDED = /^57P0[125]$/;
 
@@ -57,6 +43,9 @@ const SESSION_ENDED = /^57P0[125]$/;
 const SETTING_REFUSED = 'call_string_check_hook';
 const SETUP_ADVICE =
   'apply the migrations with npm run migrate, and grant gateway to the login, as scripts/deploy/logins.sql does';
+
+/** Needs a connection, and the settings of calls. */
+const CHECK: Statement = { text: 'select 1', values: [] };
 
 /** A standby refuses to write. */
 const READ_ONLY = '25006';
@@ -69,7 +58,6 @@ export function openPostgres({
   url,
   description,
   connections,
-  prepare,
   deadlineMs,
   answerLimit = constants.MAX_STRING_LENGTH,
   onWarning,
@@ -80,7 +68,6 @@ export function openPostgres({
   const toStatement = createStatementWriter(answerLimit);
   /** The functions whose rows only Postgres can write as JSON; forgotten at a restart. */
   const writtenThere = new Set<string>();
-  const ownSessions = new WeakMap<Connection, string>();
   /** The functions, as last read. */
   let described: string | undefined;
   const stalled: Partial<Record<Step, number>> = {};
@@ -90,7 +77,7 @@ export function openPostgres({
     onWarning?.(`DATABASE_URL: passwords and rows go to ${exposed} in plain text: ${remedy}`);
   }
   const servers = new Servers({
-    setup: prepare ? toSetup(deadlineMs) : undefined,
+    settings: toSettings(deadlineMs),
     openMs: deadlineMs,
     onStall: ({ step, message }) => {
       stalled[step] = (stalled[step] ?? 0) + 1;
@@ -124,32 +111,33 @@ export function openPostgres({
     }
   }
 
+  /** Runs a query on a connection of its own. */
+  const runAlone = ({ pool }: Server, statement: Statement, signal: AbortSignal): Promise<Row | undefined> =>
+    pool.lease(signal, (connection) => {
+      const query = new RowQuery(statement, signal);
+      connection.send([query]);
+      return query.answer;
+    });
+
   /** Calls a function on a server. */
   async function callAt(
-    { pool }: Server,
+    server: Server,
     call: Call,
     signal: AbortSignal,
     origin?: Origin,
     batch?: object,
   ): Promise<Result> {
     const application = origin && `${applicationName} ${origin.requestId}`;
-    const { readOnly } = call;
     // A call that writes must not run again for rows that only Postgres can write.
-    if (prepare && readOnly && call.returns === 'rows' && !writtenThere.has(call.function)) {
+    if (call.readOnly && call.returns === 'rows' && !writtenThere.has(call.function)) {
       const query = new RowsQuery(toStatement(call, 'columns', application), signal, answerLimit);
-      const rows = await pool.read(query, batch);
+      const rows = await server.pool.read(query, batch);
       if (rows) return rows;
       writtenThere.add(call.function);
     }
     const statement = toStatement(call, call.returns, application);
-    const { text, values } = statement;
-    const query = new RowQuery(prepare ? statement : { text, values }, signal);
-    if (readOnly) return toResult(await pool.read(query, batch));
-    const send = (connection: Connection) => {
-      connection.send([query]);
-      return query.answer;
-    };
-    return toResult(await pool.lease(signal, send));
+    if (!call.readOnly) return toResult(await runAlone(server, statement, signal));
+    return toResult(await server.pool.read(new RowQuery(statement, signal), batch));
   }
 
   const renew = () => {
@@ -158,24 +146,19 @@ export function openPostgres({
 
   return {
     description: description ?? describeServers(address),
-    // A pooler in transaction mode gives each transaction another session, and has lost replies of several under way.
-    batch: prepare ? BATCH : 1,
+    get batch() {
+      return servers.primary?.pool.isPooled ? 1 : BATCH;
+    },
     call: async (call, signal, origin, batch) => {
       const result = await onPrimary(signal, (primary) => callAt(primary, call, signal, origin, batch));
       return 'failure' in result ? blameArgument(result, call) : result;
     },
     check: async (signal) => {
-      const failed = await onPrimary(signal, ({ pool, options }) =>
-        pool.lease(signal, (connection) =>
-          prepare ? checkSession(connection, ownSessions, options, signal) : checkRights(connection, signal),
-        ),
-      );
+      const failed = await onPrimary(signal, async (primary) => void (await runAlone(primary, CHECK, signal)));
       return failed && isFault(failed.failure) ? failed.failure : undefined;
     },
     inspectLogin: async (signal) => {
-      const risk = await onPrimary(signal, ({ pool }) =>
-        pool.lease(signal, (connection) => findRisk(connection, prepare, signal)),
-      );
+      const risk = await onPrimary(signal, async (primary) => describeRisk(await runAlone(primary, LOGIN, signal)));
       return typeof risk === 'string' ? risk : undefined;
     },
     describe: async (signal) => {
@@ -203,9 +186,9 @@ export function openPostgres({
   };
 }
 
-/** Sets up a session: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
-function toSetup(deadlineMs: number): string {
-  return `set role gateway; set timezone = 'UTC'; set datestyle = 'ISO'; set statement_timeout = ${deadlineMs}`;
+/** The settings of calls: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
+function toSettings(deadlineMs: number): readonly string[] {
+  return ['role gateway', `timezone = 'UTC'`, `datestyle = 'ISO'`, `statement_timeout = ${deadlineMs}`];
 }
 
 /** An error that is not Postgres's comes from the driver or the network: the connection was lost or never made. */
@@ -213,10 +196,7 @@ function toPostgresFailure(error: unknown, signal: AbortSignal): Failed['failure
   if (signal.aborted && error === signal.reason) return { kind: 'storeTimeout', cause: error };
   if (error instanceof AnswerTooLarge) return answerTooLarge().failure;
   if (error instanceof pg.DatabaseError) {
-    const { code = '', routine, message, where = '' } = error;
-    // A function may raise these codes itself.
-    if (FOREIGN_STATEMENT.test(code) && isBeforeCall(where))
-      return { kind: 'storeError', cause: new OperatorError(POOLED, { cause: error }) };
+    const { code = '', routine, message } = error;
     if (SESSION_ENDED.test(code)) return { kind: 'storeUnavailable', cause: error, connectionLost: true };
     if (routine !== SETTING_REFUSED) return toFailure(error);
     const cause = new OperatorError(`${message}: ${SETUP_ADVICE}`, { cause: error });
