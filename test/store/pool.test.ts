@@ -11,7 +11,8 @@ import { waitFor } from '../helpers/wait-for.ts';
 
 const never = new AbortController().signal;
 const database = useDatabase({
-  sql: `create function public.run_sql(sql text) returns void language plpgsql as 'begin execute sql; end'`,
+  sql: `create function public.run_sql(sql text) returns void language plpgsql as 'begin execute sql; end';
+    create table public.calls (n integer)`,
 });
 let pool: Pool;
 /** The sockets of all connections. */
@@ -44,17 +45,15 @@ function openSocket(): Socket {
 async function openPool(max: number, options: Partial<PoolOptions> = {}): Promise<void> {
   const config = { ...readDatabaseUrl(database.adminUrl).servers[0]?.config, stream: openSocket };
   pool = new Pool({ config, openMs: 20_000, max, ...options });
-  // One wait for all: a lease that ends makes its connection idle, and the pool may close it before others have looked.
-  const allOpen = waitFor(() => expect(pool.size.open).toBe(max));
-  const leases = Array.from({ length: max }, () =>
-    pool.lease(never, async (connection) => {
-      await allOpen;
-      const query = sleep(0, 'warm');
-      connection.send([query]);
-      await query.answer;
-    }),
-  );
-  await Promise.all(leases);
+  await openAll(max, () => sleep(60, 'warm'));
+}
+
+/** Opens as many connections as there are queries that sleep at once. */
+async function openAll(count: number, toQuery: () => RowQuery): Promise<void> {
+  const sleeping = Promise.allSettled(Array.from({ length: count }, () => pool.run(toQuery())));
+  await waitForSleeping(count);
+  await wake();
+  await sleeping;
 }
 
 /** A query that sleeps and then gives a text. */
@@ -191,36 +190,17 @@ describe('reads', () => {
   });
 });
 
-describe('a lease', () => {
-  /** Runs a query on a connection of its own. */
-  const runAlone = (query: RowQuery, signal = never) =>
-    pool.lease(signal, async (connection) => {
-      connection.send([query]);
-      return (await query.answer)?.[0];
-    });
-
+describe('a query that runs alone', () => {
   test('gets the first connection that becomes idle, before the reads that wait', async () => {
     await openPool(1);
     const ended: unknown[] = [];
     const before = read(60, 'before').catch(() => ended.push('before'));
     await waitForSleeping(1);
-    const others = [read(0, 'after'), runAlone(sleep(0.05, 'alone'))].map((one) =>
-      one.then((text) => ended.push(text)),
-    );
+    const after = read(0, 'after').then((text) => ended.push(text));
+    const alone = pool.run(sleep(0.05, 'alone')).then((row) => ended.push(row?.[0]));
     await wake();
-    await Promise.all([before, ...others]);
+    await Promise.all([before, after, alone]);
     expect(ended).toEqual(['before', 'alone', 'after']);
-  });
-
-  test('keeps the order of what it sends, also behind a slow query', async () => {
-    await openPool(2);
-    const [slow, next] = [sleep(0.3, 'slow'), sleep(0, 'next')];
-    const ended: unknown[] = [];
-    await pool.lease(never, async (connection) => {
-      connection.send([slow, next]);
-      await Promise.all([slow, next].map(async ({ answer }) => ended.push((await answer)?.[0])));
-    });
-    expect(ended).toEqual(['slow', 'next']);
   });
 
   test('that is given up while it waits never begins', async () => {
@@ -228,35 +208,41 @@ describe('a lease', () => {
     const controller = new AbortController();
     const slow = expect(read(60, 'slow')).rejects.toMatchObject({ code: '57014' });
     await waitForSleeping(1);
-    let hasBegun = false;
-    const lease = pool.lease(controller.signal, async () => {
-      hasBegun = true;
-    });
+    for (const socket of sockets) socket.writes = [];
+    const alone = pool.run(sleep(0, 'alone', controller.signal));
     controller.abort(new Error('given up'));
-    await expect(lease).rejects.toThrow('given up');
+    await expect(alone).rejects.toThrow('given up');
     await wake();
     await slow;
-    expect(hasBegun).toBe(false);
+    expect(sockets.flatMap(({ writes }) => writes)).toEqual([]);
   });
 
-  test('that is given up in the turn in which it sends its query sends nothing', async () => {
+  test('that is given up does not begin where its statement has to be prepared again', async () => {
     await openPool(1);
+    const define = (type: string) =>
+      database.query(`drop function if exists public.begin_call(); create function public.begin_call() returns ${type}
+        language sql as 'insert into public.calls values (1) returning n::${type}'`);
+    const begin = (signal: AbortSignal) =>
+      pool.run(new RowQuery({ name: 'begin', text: 'select public.begin_call()', values: [] }, signal));
+    await define('integer');
+    await begin(never);
+    await define('bigint');
     const controller = new AbortController();
-    for (const socket of sockets) socket.writes = [];
-    const lease = runAlone(sleep(0, 'alone', controller.signal), controller.signal);
-    await Promise.resolve();
+    const given = expect(begin(controller.signal)).rejects.toThrow('given up');
+    await new Promise((resolve) => process.nextTick(resolve));
     controller.abort(new Error('given up'));
-    await expect(lease).rejects.toThrow('given up');
-    expect(sockets.flatMap(({ writes }) => writes)).toEqual([]);
+    await given;
+    expect(await read(0, 'later')).toBe('later');
+    expect(await database.query('select from public.calls')).toHaveLength(1);
   });
 
   test('that is given up stops its query in the database, and the connection serves on', async () => {
     await openPool(1);
     const controller = new AbortController();
-    const lease = expect(runAlone(sleep(60, 'slow', controller.signal), controller.signal)).rejects.toThrow();
+    const alone = expect(pool.run(sleep(60, 'slow', controller.signal))).rejects.toThrow();
     await waitForSleeping(1);
     controller.abort(new Error('given up'));
-    await lease;
+    await alone;
     expect(await read(0, 'later')).toBe('later');
     expect(pool.size).toEqual({ open: 1, idle: 1 });
   });
@@ -328,8 +314,7 @@ describe('a connection that stalls', () => {
   ];
   test.each(QUERIES)('in the %s is closed once nobody waits for its query', async (step, fault) => {
     openThroughProxy(60_000, { stream: openSocket });
-    const bothOpen = waitFor(() => expect(pool.size.open).toBe(2));
-    await Promise.all([pool.lease(never, () => bothOpen), pool.lease(never, () => bothOpen)]);
+    await openAll(2, () => new RowQuery({ text: 'select pg_sleep(60)', values: [] }, never));
     const before = [...sockets];
     proxy.fail(fault);
     const controller = new AbortController();

@@ -1,6 +1,6 @@
-// The connections to one server. A call waits for an idle or a new connection, and releases it at its end. The reads of a batch
+// The connections to one server. A query waits for an idle or a new connection, which serves others after it. The reads of a batch
 // (turns.ts) share one: they leave in one write, which saves most of the socket's writes and reads (docs/performance.md).
-// Every other call has a connection to itself.
+// Every other query has a connection to itself.
 
 import { Connection, type OpenOptions, type Query, REPLACED } from './connection.ts';
 
@@ -13,9 +13,6 @@ export type PoolOptions = Omit<OpenOptions, 'isPooled' | 'signal' | 'onProgress'
 
 /** A waiting read, and its batch. */
 type Read = { readonly query: Query; readonly batch: object | undefined };
-
-/** A call that waits for a connection to itself. */
-type Lease = Pick<Query, 'signal' | 'reject'> & { readonly grant: (connection: Connection) => void };
 
 /** A connection that is being opened. */
 type Attempt = { readonly startedAt: number; readonly controller: AbortController };
@@ -35,14 +32,13 @@ const IDLE_MS = 10_000;
 const KEPT = 2;
 
 export class Pool {
-  /** Whether a connection has found a pooler. Poolers have lost replies of several queries under way, so reads share no connection. */
+  /** Whether a connection has found a pooler. Poolers have lost replies where several were under way: no reads share a connection. */
   isPooled = false;
   readonly #options: PoolOptions;
   #connections: Connection[] = [];
-  readonly #leased = new Set<Connection>();
   #attempts: Attempt[] = [];
+  #alone: Query[] = [];
   #reads: Read[] = [];
-  #leases: Lease[] = [];
   #isAssigning = false;
   #timer: NodeJS.Timeout | undefined;
   readonly #idleTimer: NodeJS.Timeout;
@@ -65,18 +61,11 @@ export class Pool {
     return query.answer;
   }
 
-  /** Lends a connection to `use` until that has ended. Rejects with the signal's reason if that aborts before. */
-  async lease<T>(signal: AbortSignal, use: (connection: Connection) => Promise<T>): Promise<T> {
-    const connection = await new Promise<Connection>((grant, reject) => {
-      this.#leases.push({ signal, grant, reject });
-      this.#assignSoon();
-    });
-    try {
-      return await use(connection);
-    } finally {
-      this.#leased.delete(connection);
-      this.#onProgress(connection);
-    }
+  /** Runs a query once, alone on a connection, and before the waiting reads. */
+  run<T>(query: Query<T>): Promise<T> {
+    this.#alone.push(query);
+    this.#assignSoon();
+    return query.answer;
   }
 
   /** Ends all connections and attempts, and rejects all calls with the cause. Later calls open new connections. */
@@ -95,7 +84,7 @@ export class Pool {
   }
 
   get size(): { readonly open: number; readonly idle: number } {
-    return { open: this.#connections.length, idle: this.#connections.filter(this.#isIdle).length };
+    return { open: this.#connections.length, idle: this.#connections.filter(({ isIdle }) => isIdle).length };
   }
 
   /** Finishes the running and waiting calls, and closes all connections. */
@@ -109,10 +98,8 @@ export class Pool {
     this.#connections = [];
   }
 
-  readonly #isIdle = (connection: Connection): boolean => connection.isIdle && !this.#leased.has(connection);
-
-  get #isWaiting(): boolean {
-    return this.#reads.length + this.#leases.length > 0;
+  get #waiting(): number {
+    return this.#alone.length + this.#reads.length;
   }
 
   /** Assigns connections when the current callback of the event loop has ended, to all calls that it makes. */
@@ -128,21 +115,17 @@ export class Pool {
   /** Assigns idle connections to waiting calls, and opens more if there are too few. */
   #assign(): void {
     this.#dropAborted();
-    const idle = this.#connections.filter((one) => this.#isIdle(one) && !one.isRetired);
-    for (const { grant } of this.#leases.splice(0, idle.length)) {
-      const connection = idle.shift() as Connection;
-      this.#leased.add(connection);
-      grant(connection);
-    }
-    for (const connection of idle) if (this.#reads.length > 0) connection.send(this.#takeBatch());
+    const idle = this.#connections.filter((one) => one.isIdle && !one.isRetired);
+    for (const connection of idle) if (this.#waiting > 0) connection.send(this.#takeNext());
     this.#grow();
-    const isBusy = this.#isWaiting || !this.#connections.every(this.#isIdle);
+    const isBusy = this.#waiting > 0 || !this.#connections.every(({ isIdle }) => isIdle);
     if (isBusy) this.#watch();
     else this.#drained?.resolve();
   }
 
-  /** Takes the next read, and the others of its batch. */
-  #takeBatch(): Query[] {
+  /** Takes the next query that runs alone, or else the next read, and the others of its batch. */
+  #takeNext(): Query[] {
+    if (this.#alone.length > 0) return this.#alone.splice(0, 1);
     const batch = this.isPooled || performance.now() < this.#sharesAt ? undefined : this.#reads[0]?.batch;
     let size = 1;
     while (batch && this.#reads[size]?.batch === batch) size += 1;
@@ -150,18 +133,18 @@ export class Pool {
   }
 
   #rejectWaiting(cause: unknown): void {
+    for (const query of this.#alone.splice(0)) query.reject(cause);
     for (const { query } of this.#reads.splice(0)) query.reject(cause);
-    for (const { reject } of this.#leases.splice(0)) reject(cause);
   }
 
   /** Removes calls whose clients no longer wait. */
   #dropAborted(): void {
-    const isWanted = ({ signal, reject }: Pick<Query, 'signal' | 'reject'>) => {
+    const isWanted = ({ signal, reject }: Query) => {
       if (signal.aborted) reject(signal.reason);
       return !signal.aborted;
     };
+    this.#alone = this.#alone.filter(isWanted);
     this.#reads = this.#reads.filter(({ query }) => isWanted(query));
-    this.#leases = this.#leases.filter(isWanted);
   }
 
   /** Opens connections for waiting calls; beside stalled attempts only one, which finds out whether the server is back. */
@@ -169,7 +152,7 @@ export class Pool {
     const recent = this.#countRecentAttempts();
     if (this.#connections.length + recent > 0 && performance.now() < this.#growsAt) return;
     const room = Math.min(this.#options.max - this.#connections.length, this.#attempts.length > recent ? 1 : Infinity);
-    const wanted = Math.min(this.#reads.length + this.#leases.length, room);
+    const wanted = Math.min(this.#waiting, room);
     for (let count = recent; count < wanted; count += 1) void this.#open();
   }
 
@@ -213,8 +196,8 @@ export class Pool {
   }
 
   #onProgress(connection: Connection): void {
-    if (connection.isRetired && this.#isIdle(connection)) this.#remove(connection);
-    if (this.#isWaiting || this.#drained) this.#assignSoon();
+    if (connection.isRetired && connection.isIdle) this.#remove(connection);
+    if (this.#waiting > 0 || this.#drained) this.#assignSoon();
   }
 
   #remove(connection: Connection): void {
@@ -241,8 +224,7 @@ export class Pool {
     for (const connection of this.#connections) {
       const ms = now - connection.usedAt;
       if (connection.isToCancel && ms > PERIOD_MS) connection.cancel();
-      // The queries of a lease stay in their order.
-      else if (ms <= SLOW_MS || this.#leased.has(connection)) continue;
+      else if (ms <= SLOW_MS) continue;
       const moved = connection.takeBack();
       if (moved.length > 0 && ms > SLOW_MS) this.#sharesAt = now + APART_MS;
       this.#reads.unshift(...moved.map((query) => ({ query, batch: undefined })));
@@ -251,7 +233,7 @@ export class Pool {
 
   #closeUnused(idleMs: number): void {
     const before = performance.now() - idleMs;
-    const unused = this.#connections.filter((one) => this.#isIdle(one) && one.usedAt < before);
+    const unused = this.#connections.filter(({ isIdle, usedAt }) => isIdle && usedAt < before);
     // Attempts that seemed to stall may have opened more than `max`.
     const excess = Math.max(0, this.#connections.length - Math.min(KEPT, this.#options.max));
     for (const one of unused.toSorted((a, b) => a.usedAt - b.usedAt).slice(0, excess)) this.#remove(one);

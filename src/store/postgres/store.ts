@@ -6,7 +6,7 @@ import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, toFailure } from '../sqlstate.ts';
-import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
+import { createStatementWriter, type Statement, toResult } from '../statement.ts';
 import type { Call, Failed, Origin, Result, Store } from '../store.ts';
 import { describeServers, findPlainText } from './client.ts';
 import { AnswerTooLarge, ConnectionLost, RowQuery, RowsError, RowsQuery, Stalled, type Step } from './connection.ts';
@@ -111,33 +111,25 @@ export function openPostgres({
     }
   }
 
-  /** Runs a query on a connection of its own. */
-  const runAlone = ({ pool }: Server, statement: Statement, signal: AbortSignal): Promise<Row | undefined> =>
-    pool.lease(signal, (connection) => {
-      const query = new RowQuery(statement, signal);
-      connection.send([query]);
-      return query.answer;
-    });
-
   /** Calls a function on a server. */
   async function callAt(
-    server: Server,
+    { pool }: Server,
     call: Call,
     signal: AbortSignal,
     origin?: Origin,
     batch?: object,
   ): Promise<Result> {
     const application = origin && `${applicationName} ${origin.requestId}`;
+    const { readOnly } = call;
     // A call that writes must not run again for rows that only Postgres can write.
-    if (call.readOnly && call.returns === 'rows' && !writtenThere.has(call.function)) {
+    if (readOnly && call.returns === 'rows' && !writtenThere.has(call.function)) {
       const query = new RowsQuery(toStatement(call, 'columns', application), signal, answerLimit);
-      const rows = await server.pool.read(query, batch);
+      const rows = await pool.read(query, batch);
       if (rows) return rows;
       writtenThere.add(call.function);
     }
-    const statement = toStatement(call, call.returns, application);
-    if (!call.readOnly) return toResult(await runAlone(server, statement, signal));
-    return toResult(await server.pool.read(new RowQuery(statement, signal), batch));
+    const query = new RowQuery(toStatement(call, call.returns, application), signal);
+    return toResult(await (readOnly ? pool.read(query, batch) : pool.run(query)));
   }
 
   const renew = () => {
@@ -154,11 +146,13 @@ export function openPostgres({
       return 'failure' in result ? blameArgument(result, call) : result;
     },
     check: async (signal) => {
-      const failed = await onPrimary(signal, async (primary) => void (await runAlone(primary, CHECK, signal)));
+      const ask = async ({ pool }: Server) => void (await pool.run(new RowQuery(CHECK, signal)));
+      const failed = await onPrimary(signal, ask);
       return failed && isFault(failed.failure) ? failed.failure : undefined;
     },
     inspectLogin: async (signal) => {
-      const risk = await onPrimary(signal, async (primary) => describeRisk(await runAlone(primary, LOGIN, signal)));
+      const ask = async ({ pool }: Server) => describeRisk(await pool.run(new RowQuery(LOGIN, signal)));
+      const risk = await onPrimary(signal, ask);
       return typeof risk === 'string' ? risk : undefined;
     },
     describe: async (signal) => {
