@@ -1,4 +1,4 @@
-// What needs no store: the arguments of commands, and their help.
+// The arguments of commands and their help, which need no store.
 
 import { describe, expect, test } from 'vitest';
 import { readWhen } from '../../src/admin/arguments.ts';
@@ -47,7 +47,7 @@ describe('wrong usage ends with 2 and says what was expected:', () => {
 test.each([
   ...['', 'tenant', 'tenant usage', 'tenant limit', 'key', 'key rotate', 'key usage', 'key limit'],
   ...['import', 'export', 'find', 'show', 'update', 'deactivate', 'backup', 'copy'],
-])('help of "%s" tells the usage and the exit codes, and a command of examples', async (name) => {
+])('the help of "%s" shows the usage and the exit codes, and examples of a command', async (name) => {
   const output = succeed(await runAdmin([...name.split(' ').filter(Boolean), '--help'], {}));
   expect(output).toMatch(new RegExp(`^Usage: npm run admin -- ${name}`));
   expect(output).toContain('Exit codes: 0 done; 1 refused or failed');

@@ -27,7 +27,7 @@ const HINT =
 const UNKNOWN =
   "Say what a column is with --map 'Its name=column', or leave out what is unknown with --ignore-unknown.";
 
-/** Imports a file into a table that has no rows and takes all; gives the lines that it is sent, or the problems. */
+/** Imports a file into an empty table that accepts everything. Returns the lines that are sent to it, or the problems. */
 async function importing(content: string, options: Partial<ImportOptions> = {}) {
   const sent: unknown[] = [];
   const query = async (sql: string, values: unknown[] = []) => {
@@ -50,7 +50,7 @@ async function importing(content: string, options: Partial<ImportOptions> = {}) 
 }
 
 const toLine = (problem: string) => problem.replace(/:.*/, '');
-/** A file with this many lines, of which some have these problems. */
+/** The report on a file of this many lines, some of which have these problems. */
 const refused = (total: number, ...problems: string[]) => [
   ...problems,
   `Nothing was imported from file; bad lines: ${new Set(problems.map(toLine)).size} of ${total}`,
@@ -87,7 +87,7 @@ test.each([
   ['numeric', '1234,5', '1234.5'],
   ['numeric', '1,234,567.5', '1234567.5'],
   ['numeric', '1,5E+3', '1500'],
-  // No number: checkValue refuses it.
+  // Not a number: checkValue refuses it.
   ['numeric', '99.9,00', '99.9,00'],
   ['numeric', '1,2.3', '1,2.3'],
   ['numeric', '1234.567,8', '1234.567,8'],
@@ -161,7 +161,7 @@ const namesIn = (name: string, ...titles: string[]) =>
   readTitles(titles, { name, columns: COLUMNS }).headers.map(({ column }) => column?.name);
 const namesOf = (...titles: string[]) => namesIn('alunos', ...titles);
 
-test('a column has the names of the table, of the interface and of spreadsheets, however they are written', () => {
+test('a column is known by its names in the table, the interface and spreadsheets, in any spelling', () => {
   expect(namesOf('p_email', 'NOME')).toEqual(['email', 'nome']);
   expect(namesOf('Nome completo', 'E-mail', 'Data de Nascimento', 'Telefone celular', 'Situação')).toEqual(
     'nome email data_nascimento telefone ativo'.split(' '),
@@ -169,9 +169,9 @@ test('a column has the names of the table, of the interface and of spreadsheets,
   expect(namesOf('academia')).toEqual(['academia_id']);
   expect(namesOf('ID Academia')).toEqual(['academia_id']);
   expect(namesOf('Unidade', '')).toEqual(['academia_id', undefined]);
-  // A common name gives way to a column that has the name itself.
+  // A common name yields to a column with exactly this name.
   expect(namesOf('Celular', 'telefone')).toEqual([undefined, 'telefone']);
-  // That of a person is none of a gym or a workout.
+  // The names of a person's columns are not names of a gym's or a workout's.
   expect(namesOf('Nome do aluno', 'E-mail do aluno', 'Aluno desde')).toEqual(['nome', 'email', 'criado_em']);
   expect(namesIn('treinos', 'Nome do aluno', 'E-mail do aluno', 'Aluno desde')).toEqual(Array(3).fill(undefined));
   expect([...namesIn('academias', 'Aluno'), ...namesIn('personais', 'Professor')]).toEqual([undefined, 'nome']);
@@ -192,7 +192,7 @@ test('--map names columns, and --ignore-unknown leaves out others', async () => 
   ]);
 });
 
-/** What is wrong with a header. */
+/** Headers that are refused, and the message for each. */
 const BAD_HEADERS: Readonly<Record<string, string>> = {
   'nome,email,idade\n': 'unknown column "idade"',
   'nome,email,p_nome\n': 'columns "nome" and "p_nome" are both nome',
@@ -204,7 +204,7 @@ const BAD_HEADERS: Readonly<Record<string, string>> = {
 };
 
 test.each(Object.entries(BAD_HEADERS))(
-  'the header %.30s is refused with the columns that there are',
+  'the header %.30s is refused with a list of the columns',
   async (header, problem) => {
     const more = problem.includes('unknown') ? `\n${UNKNOWN}` : '';
     expect(await importing(`${header}Ana,ana@x.example,1\n`)).toEqual([`file, line 1: ${problem}`, HINT + more]);
@@ -259,7 +259,7 @@ test('every bad line is reported, with the value, by the title of its column', a
   );
 });
 
-test('two lines of a file with the same e-mail or id, in any case of its letters, are refused, and --allow-duplicates takes them', async () => {
+test('two lines with the same e-mail or id, in upper or lower case, are refused without --allow-duplicates', async () => {
   const content = 'nome,email\nAna,ana@x.example\nBia,\nEva,ANA@x.example\nIvo,ana@X.example\n';
   const again = (line: number, text: string) => `line ${line}: email "${text}": is also that of line 2`;
   const problems = ['line 3: email is required', again(4, 'ANA@x.example'), again(5, 'ana@X.example')];
@@ -290,7 +290,7 @@ test('two lines of a file with the same e-mail or id, in any case of its letters
   }
 });
 
-test('an update names records that there are, and one record once', async () => {
+test('an update names existing records, by id or e-mail', async () => {
   const id = 'a3000000-0000-4000-8000-000000000001';
   const options = { update: true };
   const none = `line 2: id "${id}": none of the tenant's alunos has this id`;

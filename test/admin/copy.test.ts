@@ -23,7 +23,7 @@ const never = new AbortController().signal;
 const root = mkdtempSync(join(tmpdir(), 'copy-'));
 let server: PostgresServer;
 let adminUrl: string;
-/** Of the role that owns the database, and is no superuser. */
+/** The URL of the role that owns the database and is not a superuser. */
 let ownerUrl: string;
 const dataDir = copyDataDir(inject('dataDir'));
 
@@ -39,7 +39,7 @@ const lists = names.map((name) => call(name, { p_limit: 1000 }));
 const revoked = { ...creation, args: { ...creation.args, p_api_key: 'wms_demo_inativa' } };
 const rowsOf = (result: Result): unknown => ('json' in result ? JSON.parse(result.json) : result);
 
-/** What the gateway's calls give on a database; the creation has one result, however often it is called. */
+/** The results of the gateway's calls on a database. The repeated creation always has the same result. */
 async function read(url: string): Promise<unknown[]> {
   const store = openPostgres({ url, connections: 2, deadlineMs: 20_000 });
   const results = [];
@@ -48,7 +48,7 @@ async function read(url: string): Promise<unknown[]> {
   return results;
 }
 
-/** The rows of the demo data and of the creation, beside those of tables that somebody has added. */
+/** The numbers of rows of the demo data and of the creation. The output also has the tables that somebody has added. */
 const COUNTS = [
   ...['tenants 2', 'usage_writers 0', 'academias 4', 'anamnese_secoes 11', 'api_keys 5', 'idempotency_keys 1'],
   ...['personais 5', 'usage 4', 'alunos 256', 'anamneses 62', 'treinos 405'],
@@ -76,13 +76,13 @@ afterAll(() => server.stop());
 const FORGET_NEWEST = `delete from supabase_migrations.schema_migrations
   where version = (select max(version) from supabase_migrations.schema_migrations)`;
 
-/** A table whose column has the name of one in the command's own SQL. */
+/** A table with a column that is named like one in the command's own SQL. */
 const OWN = `create table private.notas (
   tenant_id uuid not null references private.tenants (id), id integer not null, t integer, primary key (tenant_id, id)
 )`;
 const NOTES = `insert into private.notas select id, 1, 7 from private.tenants`;
 
-test('an embedded store goes to Postgres with its rows and its keys, once, while no gateway serves it', async () => {
+test('an embedded store is copied to Postgres with its rows and keys, once, while no gateway serves it', async () => {
   const gateway = await startConfigured({ DATA_DIR: dataDir });
   await runSql(toUrl(dataDir, ADMINISTRATOR), `${OWN}; ${NOTES}`);
   const before = await read(toUrl(dataDir));
@@ -118,11 +118,11 @@ test('a store that lacks migrations of the database is not copied, and stays as 
   expect(await work(count)).toEqual([{ count: readMigrations(MIGRATIONS).length - 1 }]);
 });
 
-test('a folder without a store is not copied, and creates none', async () => {
+test('a folder without a store is not copied', async () => {
   expect(await copy({ DATABASE_URL: ownerUrl }, '/nowhere')).toEqual(refused(/^There is no store in \/nowhere\n$/));
 });
 
-test('a store of version 1 is copied from the gateway of version 1 that serves it alone, to a folder that gets no demo data', async () => {
+test('a store of version 1 is copied only while its own gateway serves it, to a folder without demo data', async () => {
   const folder = join(root, 'version-1');
   mkdirSync(join(folder, 'postgres'), { recursive: true });
   writeFileSync(join(folder, 'lock.json'), '{}');
@@ -135,12 +135,12 @@ test('a store of version 1 is copied from the gateway of version 1 that serves i
     ),
   );
 
-  // Its socket is in the same place.
+  // A store of version 1 has its socket in the same place.
   const served = await openServer({ dataDir, fsync: false });
   await runSql(toUrl(dataDir, ADMINISTRATOR), 'drop table private.notas');
   const before = await read(toUrl(dataDir));
   symlinkSync(join(dataDir, 'socket'), join(folder, 'socket'));
-  // It has the migrations of its time.
+  // A store of version 1 lacks the newest migration.
   await runSql(toUrl(dataDir, ADMINISTRATOR), FORGET_NEWEST);
   expect(await copy({ DATA_DIR }, folder)).toEqual(copied(folder));
   await served.close();

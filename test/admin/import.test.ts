@@ -29,7 +29,7 @@ const EXISTING =
 const root = mkdtempSync(join(tmpdir(), 'import-'));
 const file = join(root, 'alunos.csv');
 const { admin, database, json, rows } = useAdmin();
-/** One that is new for each test, without gyms. */
+/** A tenant without gyms, new for each test. */
 let tenant: string;
 
 beforeEach(async () => {
@@ -37,13 +37,12 @@ beforeEach(async () => {
   tenant = String(created?.id);
 });
 
-/** What the tenant's rows are in these columns, oldest first. */
+/** The tenant's rows with these columns, oldest first. */
 const read = (columns = 'nome, email', table = 'alunos') =>
   rows(`select ${columns} from private.${table} where tenant_id = $1 order by criado_em, id`, [tenant]);
 
 type Content = string | readonly string[] | Buffer;
 
-/** Imports a file with this content into a table. */
 function importInto(resource: string, content: Content, ...args: string[]): Promise<Run> {
   writeFileSync(file, Buffer.isBuffer(content) ? content : [content].flat().join('\n'));
   return admin(['import', resource, file, '--tenant', tenant, ...args]);
@@ -57,15 +56,15 @@ const created = (count: number, resource = 'alunos'): Run => ({
   errors: '',
 });
 
-/** A run that imported nothing, and these are the lines of standard error. */
+/** The result of an import that fails with these lines on standard error. */
 const failed = (...lines: string[]): Run => ({ code: 1, output: '', errors: `${lines.join('\n')}\n` });
 
-/** A file with this many lines, of which some have these problems. */
+/** The result for a file of this many lines, some of which have these problems. */
 const refused = (total: number, ...problems: string[]): Run => {
   const bad = new Set(problems.map((problem) => problem.replace(/:.*/, '')));
   return failed(...problems, `Nothing was imported from ${file}; bad lines: ${bad.size} of ${total}`, AGAIN);
 };
-/** As refused, where some of them are there already. */
+/** The same result, when some of the records exist already. */
 const exists = (total: number, ...problems: string[]): Run => {
   const { errors, ...run } = refused(total, ...problems);
   return { ...run, errors: `${errors}${EXISTING}\n` };
@@ -79,14 +78,14 @@ test('a file may have thousands of lines, and come through standard input', asyn
   expect((await read()).map(({ nome }) => nome)).toEqual(lines.map((line) => line.split(',')[0]));
 });
 
-test('in an empty table a line that lacks a value is not the same as a line thousands before that has it', async () => {
+test('in an empty table a line without a value does not repeat one with it, thousands of lines before', async () => {
   const others = Array.from({ length: 5_000 }, (_, index) => `Outra,${index},sim`);
   const lines = ['titulo,ordem,ativo', 'Hábitos,1,sim', ...others, 'Hábitos,1,'];
   expect(await importInto('anamnese_secoes', lines)).toEqual(created(5_002, 'anamnese_secoes'));
 });
 
 describe('bad lines', () => {
-  test('are given to scripts as JSON, and to people with the values of references, of which none is imported', async () => {
+  test('are reported as JSON to scripts, and with the values of references to people; nothing is imported', async () => {
     const lines = ['email,nome,Unidade', 'ana,Ana,', 'bia@x.example', 'eva@x.example,Eva,Norte'];
     const { code, output, errors } = await importing(lines, '--json');
     expect({ code, output }).toEqual({ code: 1, output: '' });
@@ -107,7 +106,7 @@ describe('bad lines', () => {
     expect(await read()).toEqual([]);
   });
 
-  test('are written to a file with what is wrong with each, which is imported once it is corrected', async () => {
+  test('are written with their problems to a file, which can be imported once it is corrected', async () => {
     const problems = join(root, 'corrigir.csv');
     const again = `${problems} has all lines, with what is wrong with each: correct it, and import it with: npm run admin -- import alunos ${problems} --tenant ${tenant}`;
     const lines = ['nome;email', 'Ana;ana@x.example', 'Bia', '"Eva; a nova";eva'];
@@ -132,12 +131,12 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain('\r\nBia;;"Correct this line, then delete this text"\r\n');
     expect(readFileSync(problems, 'utf8')).toContain(`\r\n"Eva; a nova";eva@x.example;\r\n`);
     expect(await importing(half.replace(/Bia;;.*/, 'Bia;bia@x.example;'))).toEqual(created(3));
-    // A client can name a student so: an export with that name is imported.
+    // A client can give a student this name, and an export with it has to be imported.
     expect(await importing('nome,email\n"Correct this line, then delete this text",ida@x.example')).toEqual(created(1));
     expect(await importInto('all', '', '--problems', problems)).toMatchObject({ code: 2 });
   });
 
-  test('are told with the command that imports that file, with its options and in UTF-8', async () => {
+  test('are reported with the command that imports this file, with its options and in UTF-8', async () => {
     const problems = join(root, 'a corrigir.csv');
     const options = ['--map', 'Fone 2=telefone', '--ignore-unknown', '--update'];
     const file_ = Buffer.from('nome|email|Fone 2\nJos\xe9|x|1\n', 'latin1');
@@ -149,7 +148,7 @@ describe('bad lines', () => {
     expect(readFileSync(problems, 'utf8')).toContain('\r\nJosé,x,1,');
   });
 
-  test('are those that a trigger refuses', async () => {
+  test('include those that a trigger refuses', async () => {
     await rows(`${createTable('pregos', 'nome text not null')}
       create function private.refuse() returns trigger language plpgsql as $$
       begin
@@ -167,7 +166,7 @@ describe('bad lines', () => {
     await rows('drop table private.pregos; drop function private.refuse');
   });
 
-  test('by the rules of the document or of SQL undo the thousands before them', async ({ onTestFinished }) => {
+  test('that break a rule of the document or of SQL undo the thousands before them', async ({ onTestFinished }) => {
     const good = Array.from({ length: 2_600 }, (_, index) => `${index},${index},`);
     await rows('alter table private.anamnese_secoes add constraint sql_only check (ordem <> 9999)');
     onTestFinished(async () => void (await rows('alter table private.anamnese_secoes drop constraint sql_only')));
@@ -184,7 +183,7 @@ describe('bad lines', () => {
 });
 
 describe('a file', () => {
-  test('that there is none, or that is a folder or a device, is refused', async () => {
+  test('that does not exist, or is a folder or a device, is refused', async () => {
     const none = join(root, 'none.csv');
     const open = (path: string) => admin(['import', 'alunos', path, '--tenant', tenant]);
     expect(await open(none)).toEqual(failed(`There is no file ${none}`));
@@ -192,7 +191,7 @@ describe('a file', () => {
       expect(await open(path)).toEqual(failed(`${path} is a folder, a device or a pipe, and no file`));
   });
 
-  test('with a header alone has no lines, which is said', async () => {
+  test('with a header alone is reported to have no lines', async () => {
     const output = `${file} has no line below its header: nothing was imported.\n`;
     for (const args of [[], ['--dry-run']]) {
       expect(succeed(await importing('nome,email\n', ...args))).toBe(output);
@@ -208,7 +207,7 @@ const SHEET = [
   'Bia Sá;bia@x.example;;;VERDADEIRO;;;',
 ].join('\r\n');
 
-test("a gym's spreadsheet is shown by a dry run, with every bad line, and imported as it is shown", async () => {
+test("a dry run shows a gym's spreadsheet with every bad line, and the import does what it showed", async () => {
   const preview = [
     'COLUMN OF alunos.csv  BECOMES          LINE 2         LINE 4         LINE 5',
     'Nome completo         nome             Ana Prado      Rui Luz        Bia Sá',
@@ -246,7 +245,7 @@ test("a gym's spreadsheet is shown by a dry run, with every bad line, and import
   ]);
 });
 
-test('a time without a zone is one of TIME_ZONE at its date, with the daylight saving time of then', async () => {
+test('a time without a zone is in TIME_ZONE, with the daylight saving time of its date', async () => {
   const readTime = async () => (await read(`to_json(criado_em at time zone 'UTC') as utc`))[0]?.utc;
   // The clocks went from 0:00 to 1:00.
   expect(await importing('nome,email,criado_em\nAna,ana@x.example,04/11/2018')).toEqual(created(1));
@@ -316,7 +315,7 @@ describe('a file that was imported before', () => {
     ]);
   });
 
-  test('is not an update where it does not say which record it is of, or breaks a rule', async () => {
+  test('is refused as an update if it does not identify a record, or breaks a rule', async () => {
     const file_ = 'nome,email\nAna,a@x.example\nEva,a@x.example\nBia,bia@x.example\n';
     expect(await importing(file_, '--allow-duplicates')).toEqual(created(3));
     const long = '9'.repeat(41);
@@ -375,7 +374,7 @@ describe('a file that was imported before', () => {
     expect(await importing(shared, '--update')).toMatchObject({ code: 0, errors: '' });
   });
 
-  test('is noticed by the name of a gym, or by all columns where records have none', async () => {
+  test('is noticed by the name of a gym, or by all columns of records without a name', async () => {
     const gyms = 'nome\nCentro\nPraia\ncentro\n';
     expect(await importInto('academias', gyms)).toEqual(refused(3, 'line 4: nome "centro": is also that of line 2'));
     const twice = `id,titulo,ordem\n${ANA},Sono,1\n,sono,1\n,Sono,2\n`;
@@ -438,7 +437,7 @@ describe('an export', () => {
     admin(['import', 'all', folder, '--tenant', to], env);
   const readFiles = (folder: string) =>
     readdirSync(folder).map((name) => [name, readFileSync(join(folder, name), 'utf8')] as const);
-  /** Of what is imported again. */
+  /** The files of an export that can be imported again. */
   const readData = (folder: string) => readFiles(folder).filter(([name]) => name !== 'usage.csv');
 
   test('has the usage of the keys, by their ids and names', async () => {
@@ -459,13 +458,13 @@ describe('an export', () => {
       );
       await rows(`update private.academias set nome = ' ' where tenant_id = $1`, [BOSQUE]);
       await rows(`update private.anamnese_secoes set titulo = '' where tenant_id = $1`, [BOSQUE]);
-      // The last one has nothing.
+      // The last tenant has no data.
       for (const id of [AURORA, BOSQUE, tenant]) {
         const [before, after] = [join(root, `before-${id}`), join(root, `after-${id}`)];
         expect((await exporting(before, id)).code).toBe(0);
         const { id: copy } = await json(['tenant', 'create', 'Nova'], env);
         expect(await importAll(before, copy, env)).toMatchObject({ code: 0, errors: '' });
-        // A database for people in another time zone.
+        // The second export is from a database with another time zone.
         await asAdmin(other.adminUrl, (db) =>
           db.query(
             `do $$ begin execute format('alter database %I set timezone = %L', current_database(), 'Asia/Tokyo'); end $$`,
@@ -486,7 +485,7 @@ describe('an export', () => {
     expect(await importAll(folder)).toMatchObject({ code: 0, output: 'Created: academias 1, alunos 1.\n' });
   });
 
-  /** Exports the tenant's data and imports them for a new tenant, whose rows of a table have to be the same. */
+  /** Exports the tenant's data, imports them for a new tenant, and expects the same rows in a table. */
   async function expectCopy(table: string): Promise<void> {
     const folder = join(root, table);
     expect(await exporting(folder, tenant)).toMatchObject({ code: 0, errors: '' });
@@ -558,7 +557,7 @@ describe('an export', () => {
     expect(readFiles(folder)).toEqual(before);
   });
 
-  test('has its name when it is complete, and leaves nothing after a failure', async () => {
+  test('gets its name when it is complete, and leaves nothing after a failure', async () => {
     const folder = mkdtempSync(join(root, 'locked'));
     await asAdmin(database().adminUrl, async (db) => {
       await db.query('begin; lock table private.treinos');
@@ -571,7 +570,7 @@ describe('an export', () => {
     });
     expect([readdirSync(folder), existsSync(`${folder}.part`)]).toEqual([[], false]);
     expect((await exporting(folder)).code).toBe(0);
-    // A table of one's own has a file too.
+    // A table that somebody has added has a file too.
     expect(readdirSync(folder)).toEqual(expect.arrayContaining(['alunos.csv', 'treinos.csv', 'usage.csv']));
     expect(statSync(folder).mode & 0o777).toBe(0o700);
   });

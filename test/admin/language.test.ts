@@ -28,7 +28,7 @@ function readTexts(file: string): Text[] {
   const source = ts.createSourceFile(file, readFileSync(file, 'utf8'), ts.ScriptTarget.Latest, true);
   const texts: Text[] = [];
   const visit = (node: ts.Node) => {
-    // The API has the Portuguese of Ajv's messages.
+    // The API translates Ajv's messages.
     if (ts.isImportDeclaration(node) || (ts.isCallExpression(node) && node.expression.getText() === 'describeKeyword'))
       return;
     if (ts.isStringLiteralLike(node) || ts.isTemplateExpression(node)) {
@@ -48,7 +48,7 @@ function readTexts(file: string): Text[] {
 }
 
 const inPortuguese = <T>(work: () => T) => inLanguage('pt-BR', work);
-/** A text with values. */
+/** A text with values in place of its placeholders. */
 const toSample = (key: string) => key.replace(/\{\d\}/g, 'x').replace(/%[sLI]/g, 'x');
 const isTranslated = (text: string) => inPortuguese(() => translate(text)) !== text;
 
@@ -63,22 +63,22 @@ const CODE =
 const PROSE = /[A-Za-z]{2,}[,:;]? [a-z]|^[A-Z]{3,}( [A-Z]+)*$/;
 const isProse = ({ key }: Text) => PROSE.test(toSample(key)) && !CODE.test(key);
 
-describe('every text of the administration has a Portuguese one', () => {
-  test('where it is written', () => {
+describe('every text of the administration is translated to Portuguese', () => {
+  test('if it is its own', () => {
     const shown = texts.filter((text) => text.isTagged || isProse(text));
     expect(shown.length).toBeGreaterThan(200);
     const missing = shown.filter((text) => (text.isTemplate && !text.isTagged) || !own.has(text.key));
     expect(missing.map(({ place, key }) => `${place} ${key}`)).toEqual([]);
   });
 
-  test('where others write it: the embedded store and the functions of the database', () => {
+  test('if it comes from the embedded store or the functions of the database', () => {
     const store = ['folder.ts', 'store.ts']
       .flatMap((file) => readTexts(join('src/store/embedded', file)))
       .filter(({ isThrown }) => isThrown)
       .map(({ key }) => key);
     expect(store.length).toBeGreaterThanOrEqual(7);
     const sql = readdirSync(MIGRATIONS)
-      // Those of whoever writes migrations, and those that clients get.
+      // Leaves out messages for authors of migrations (_roles.sql) and for clients (PT codes).
       .filter((file) => !file.endsWith('_roles.sql'))
       .flatMap((file) => [
         ...readFileSync(join(MIGRATIONS, file), 'utf8').matchAll(/raise exception using(.*?)end if;/gs),
@@ -96,7 +96,7 @@ describe('every text of the administration has a Portuguese one', () => {
   });
 });
 
-test('no Portuguese text is left over, and each has the values of its English one', () => {
+test('no Portuguese text is unused, and each has the placeholders of its English text', () => {
   const known = new Set(texts.map(({ key }) => key));
   const helped = ['display help for command', ...'Usage: Options: Arguments: Commands: [options] [command]'.split(' ')];
   expect([...own.keys()].filter((key) => !known.has(key) && !helped.includes(key))).toEqual([]);
@@ -107,7 +107,7 @@ test('no Portuguese text is left over, and each has the values of its English on
   expect(differ).toEqual([]);
 });
 
-test('a message that the document has too has its words', async () => {
+test('a message that is also in the document has the same translation', async () => {
   const { 'x-translations': translations } = readDocument('openapi.yaml') as unknown as {
     'x-translations': { 'pt-BR': Record<string, string> };
   };
@@ -194,7 +194,7 @@ describe('where the locale is Portuguese', () => {
     });
   });
 
-  test('an import tells its bad lines in Portuguese, and its file of problems is imported in any language', async () => {
+  test('an import reports its bad lines in Portuguese, and its file of problems can be imported in any language', async () => {
     const [file, problems] = [join(folder, 'alunos.csv'), join(folder, 'corrigir.csv')];
     writeFileSync(file, `nome;email;unidade\nAna;x;\n;a@b.example;Norte\nRui;${EMAIL};;\n`);
     const failed = await admin('import', 'alunos', file, '--tenant', AURORA, '--problems', problems);
@@ -215,7 +215,7 @@ ${problems} tem todas as linhas, com o que há de errado em cada uma: corrija es
     expect(await run([...args, '--lang', 'en'])).toMatchObject({ code: 0, errors: '' });
   });
 
-  test('what scripts read is as everywhere: JSON, and the columns of exports', async () => {
+  test('the output for scripts is the same in every language: JSON, and the columns of exports', async () => {
     const [row] = await rows(`select private.create_tenant('Vazio') as id`);
     const failed = await admin('show', 'alunos', 'nada', '--tenant', String(row?.id), '--json');
     expect(JSON.parse(failed.errors)).toMatchObject({ error: 'the tenant has no nada in alunos' });

@@ -59,7 +59,7 @@ test.each([
   ...['key list --tenant', 'key issue --name x --tenant', 'key usage --tenant', 'tenant usage', 'tenant limit'],
   ...['tenant delete', 'find alunos x --tenant', 'student data x --tenant'],
   ...['import alunos openapi.yaml --tenant', 'export /none --tenant'],
-])('%s refuses a tenant that there is not, and names the command that lists them', async (command) => {
+])('%s refuses a tenant that does not exist, and names the command that lists them', async (command) => {
   expect(await failure([...command.split(' '), NOBODY])).toEqual({
     code: 1,
     error: `there is no tenant ${NOBODY}`,
@@ -67,7 +67,7 @@ test.each([
   });
 });
 
-// What becomes of a key that is issued, rotated, limited or revoked, supabase/tests/key_lifecycle.sql tests.
+// supabase/tests/key_lifecycle.sql tests the effects of issuing, rotating, limiting and revoking a key.
 
 describe('key issue', () => {
   test('shows the key once, and says so', async () => {
@@ -89,7 +89,7 @@ describe('key issue', () => {
     expect((await admin(['key', 'list', '--json'])).output).not.toContain(secret);
   });
 
-  test('is known as "create" too, and its help says what it needs', async () => {
+  test('has the alias "create", and its help says what it needs', async () => {
     expect((await json(['key', 'create', '--tenant', AURORA, '--name', 'Site'])).key).toMatch(WHOLE_KEY);
     const { output } = await admin(['key', 'create', '--help']);
     expect(output).toMatch(/--tenant <ID> .* \(required\)\n.*--name <NAME> .* \(required\)\n/);
@@ -107,7 +107,7 @@ describe('key issue', () => {
     });
   });
 
-  test('refuses permissions that there are not, and lists those that there are', async () => {
+  test('refuses unknown permissions, and lists the known ones', async () => {
     const args = ['key', 'issue', '--tenant', AURORA, '--name', 'x', '--permission', 'listar_aluno', 'apagar'];
     const errors = `no published function is named apagar, listar_aluno\nPublished are: ${FUNCTIONS}.\n`;
     expect(await admin(args)).toEqual({ code: 1, output: '', errors });
@@ -147,7 +147,7 @@ describe('key list', () => {
   });
 });
 
-test('key rotate gives a key like the old one, which works for a day or as long as it says', async () => {
+test('key rotate issues a key like the old one, which still works for a day or the given time', async () => {
   const old = await issue('--permission', 'listar_alunos', '--expires', '2099-12-31');
   const before = Date.now();
   const output = await printed('key', 'rotate', old.prefix);
@@ -169,7 +169,7 @@ test('key rotate gives a key like the old one, which works for a day or as long 
   });
 });
 
-test('key permit limits a key to functions, and frees it again; key revoke ends it, and may be said twice', async () => {
+test('key permit limits a key to functions, and lifts the limit; key revoke ends it, and may be repeated', async () => {
   const { prefix, id } = await issue();
   const args = ['key', 'permit', prefix, '--permission', 'listar_treinos'];
   expect(await printed(...args)).toBe(`Key ${prefix} may call listar_treinos.\n`);
@@ -182,7 +182,7 @@ test('key permit limits a key to functions, and frees it again; key revoke ends 
   expect(await listed(id)).toMatchObject({ state: 'revoked' });
 });
 
-test('KEY that there is not is refused without saying it again, and the key itself with its prefix alone', async () => {
+test('an unknown KEY is refused without repeating it, and a whole key with its prefix alone', async () => {
   expect(await failure(['key', 'revoke', 'a-secret-of-mine'])).toEqual({
     code: 1,
     error: 'there is no key with this id or prefix',
@@ -195,7 +195,7 @@ test('KEY that there is not is refused without saying it again, and the key itse
   });
 });
 
-/** What a command tells people besides its output and its errors. */
+/** The notes of a command, which are neither its output nor its errors. */
 async function noted(env: Record<string, string>, ...args: string[]): Promise<string> {
   let notes = '';
   const note = (text: string) => {
@@ -206,7 +206,7 @@ async function noted(env: Record<string, string>, ...args: string[]): Promise<st
 }
 
 describe('the store', () => {
-  test('that a command works on is said in a line, without the password', async () => {
+  test('that a command works on is named in a line, without the password', async () => {
     const { hostname, port } = new URL(database().adminUrl);
     const env = { DATABASE_URL: database().adminUrl };
     expect(await noted(env, 'tenant', 'list')).toBe(`Store: Postgres at ${hostname}:${port}/${database().name}\n`);
@@ -222,15 +222,15 @@ describe('the store', () => {
     );
   });
 
-  test('is said on standard error', async () => {
+  test('is named on standard error', async () => {
     const env = { DATA_DIR: ':memory:' };
     const errors = expect.stringMatching(/^Store: embedded Postgres, data in a temporary folder\n/);
     expect(await runCommand('src/admin/main.ts', ['tenant', 'list'], { env })).toEqual({ code: 1, output: '', errors });
   });
 });
 
-describe('a store that cannot be had', () => {
-  test('is made where it is an embedded one that does not exist, which is said', async () => {
+describe('a store that cannot be used', () => {
+  test('is created, with a note, if it is an embedded one that does not exist', async () => {
     const own = { DATA_DIR: join(root, 'own'), DEMO_DATA: 'off' };
     const store = `Store: embedded Postgres, data in ${own.DATA_DIR}\n`;
     expect(await noted(own, 'tenant', 'list')).toBe(`${store}Creating a store in ${own.DATA_DIR}\n`);
@@ -260,11 +260,11 @@ describe('a store that cannot be had', () => {
     'one of a configuration with mistakes': [() => ({ DEMO_DATA: 'yes' }), 'DEMO_DATA="yes": expected on or off'],
   };
 
-  test.each(Object.entries(REMEDIES))('is %s, and the remedy is told', async (_what, [toEnv, error, hint]) => {
+  test.each(Object.entries(REMEDIES))('is %s, and the error names the remedy', async (_what, [toEnv, error, hint]) => {
     expect(await failure(['tenant', 'list'], toEnv())).toEqual({ code: 1, error, hint });
   });
 
-  test('is one of an older version: the command that applies the migrations is told', async () => {
+  test('is one of an older version, and the error names the command that applies the migrations', async () => {
     const older = await createDatabase();
     await older.query('drop function private.revoke_key(uuid)');
     const { id } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'x'], { DATABASE_URL: older.adminUrl });
@@ -288,13 +288,13 @@ describe('an embedded store', () => {
       cpSync(file, join(older, file.slice(MIGRATIONS.length)));
     await (await openServer({ dataDir, fsync: false }, { migrationsDir: older })).close();
     const { id } = await json(['tenant', 'create', 'Aurora'], env);
-    // It needs a later migration.
+    // The command needs a later migration.
     expect(await failure(['student', 'data', AURORA, '--tenant', id], env)).toMatchObject({
       error: `the tenant has no ${AURORA} in alunos`,
     });
   });
 
-  test('that a process has which does not serve it is refused with the name of the process', async () => {
+  test('that a process locks without serving it is refused with the name of the process', async () => {
     const unlock = lockFolder(dataDir);
     expect(await failure(['tenant', 'list'], env)).toEqual({
       code: 1,
@@ -318,7 +318,7 @@ describe('an embedded store', () => {
   });
 });
 
-test('student erase waits for who writes about the student, and erases what that wrote', async () => {
+test('student erase waits for a transaction that writes about the student, and erases what it wrote', async () => {
   const [student] = await rows(
     `insert into private.alunos (tenant_id, nome, email) values ('${AURORA}', 'Rita', 'rita@aurora.example') returning id`,
   );

@@ -8,7 +8,7 @@ import { createTable } from '../helpers/database.ts';
 const folder = mkdtempSync(join(tmpdir(), 'records-'));
 const { admin, rows, ...commands } = useAdmin();
 const ofAurora = (...args: string[]) => admin([...args, '--tenant', AURORA]);
-/** What a command that has to succeed prints. */
+/** The output of a command that has to succeed. */
 const printed = (...args: string[]) => commands.printed(...args, '--tenant', AURORA);
 const json = (...args: string[]) => commands.json([...args, '--tenant', AURORA]);
 const failure = (...args: string[]) => commands.failure([...args, '--tenant', AURORA]);
@@ -48,7 +48,7 @@ test('a number has all its digits', async () => {
   await rows('drop table private.botoes');
 });
 
-test('a table without ids of records can be imported, and its records cannot be found', async () => {
+test('a table without ids of records can be imported, but its records cannot be found', async () => {
   await rows(createTable('leituras', '', { id: 'id integer not null' }));
   const file = write('id\n1');
   expect(await ofAurora('import', 'leituras', file)).toMatchObject({ code: 0 });
@@ -127,7 +127,7 @@ describe('find', () => {
     expect(await json('find', 'personais', 'bruno@')).toMatchObject([{ email: 'bruno@aurora.example' }]);
   });
 
-  test('shows control characters of a record, of any kind, and sends none', async () => {
+  test('shows every control character of a record as text, and sends none', async () => {
     await rows(`update private.alunos set telefone = E'\\x1b]0;x\\x07\\u009b2J\\r\\u202e' where id = '${ANA}'`);
     const shown = '\\u001b]0;x\\u0007\\u009b2J\\u000d\\u202e';
     expect(await printed('show', 'alunos', ANA)).toContain(`telefone         ${shown}\n`);
@@ -225,7 +225,7 @@ describe('update', () => {
     expect(await others()).toEqual(before);
   });
 
-  test('says all that is wrong, and changes nothing', async () => {
+  test('reports every mistake, and changes nothing', async () => {
     const before = await json('show', 'alunos', ANA);
     const set = ['email=ana', 'ativo=talvez', `academia=${BOSQUE_GYM}`, 'nome=', 'criado_em=', 'telefone=1'];
     expect(await failure('update', 'alunos', ANA, '--set', ...set)).toEqual({
@@ -298,7 +298,7 @@ describe('deactivate', () => {
 });
 
 describe('history', () => {
-  test('has who changed a record and when, and none of another tenant', async () => {
+  test('shows who changed a record and when, and nothing of another tenant', async () => {
     expect(await printed('history', 'alunos', ANA)).toMatch(
       /^WHEN +CHANGE +KEY +REQUEST\n2024-02-01T\S+ +criado\n2024-02-02T\S+ +alterado +wms_demo_aur Aurora +demo\n/,
     );
@@ -313,7 +313,7 @@ describe('history', () => {
     });
   });
 
-  test('and everything else of a table is found by its name in any case', async () => {
+  test('and other commands find a table by its name in any case', async () => {
     await rows(`${createTable('"Fivelas"', 'aluno_id uuid not null, nome text not null')}
       alter table private."Fivelas" add foreign key (tenant_id, aluno_id) references private.alunos (tenant_id, id)`);
     expect(await ofAurora('import', 'fivelas', write(`aluno,nome\n${EMAIL},Prata`))).toMatchObject({ code: 0 });
@@ -327,7 +327,7 @@ describe('history', () => {
     await rows('drop table private."Fivelas"');
   });
 
-  test('of a student who was erased has the end alone', async () => {
+  test('of a student who was erased shows the erasure alone', async () => {
     const sql = `insert into private.alunos (tenant_id, nome, email) values ($1, 'Ivo', 'ivo@aurora.example') returning id`;
     const [{ id } = {}] = await rows(sql, [AURORA]);
     expect(await json('history', 'alunos', 'ivo@aurora.example')).toMatchObject([{ kind: 'criado' }]);

@@ -28,7 +28,7 @@ const count = async (table: string, condition: string) =>
   (await rows(`select from private.${table} where ${condition}`)).length;
 
 test('a student is erased once its name was typed', async () => {
-  // What a terminal would take for a command is shown as text, and typed as it is shown.
+  // Control characters are shown as text. People type what they see.
   await rows(`update private.alunos set nome = E'\\x1b[2JAna\\r\\nReis' where id = '${ANA}'`);
   const refused = await type('Outra', ['student', 'erase', ANA, '--tenant', AURORA]);
   expect(refused.output).toContain('Erases the student \\u001b[2JAna');
@@ -44,7 +44,7 @@ test('a student is erased once its name was typed', async () => {
 
 test('a key is revoked once its name was typed, and then without a question', async () => {
   const { prefix } = await json(['key', 'issue', '--tenant', AURORA, '--name', 'Site']);
-  // What nobody sees of a name is shown, and need not be typed; a letter and its accent may be two characters.
+  // Invisible characters are shown, but need not be typed. A letter and its accent may be two characters.
   await rows(`update private.api_keys set name = U&'Si\\200BtE\\0301' where prefix = '${prefix}'`);
   expect(await type('Outra', ['key', 'revoke', prefix])).toEqual({
     code: 1,
@@ -57,7 +57,7 @@ test('a key is revoked once its name was typed, and then without a question', as
   expect(await admin(['key', 'revoke', prefix])).toMatchObject(done);
 });
 
-test('a tenant is not deleted where nobody can be asked, unless with --yes', async () => {
+test('a tenant is not deleted without a terminal to ask on, unless with --yes', async () => {
   const { code, errors } = await admin(['tenant', 'delete', BOSQUE]);
   expect([code, errors]).toEqual([2, 'Expected --yes, because there is no terminal to ask on.\nSee --help.\n']);
   expect(await count('alunos', `tenant_id = '${BOSQUE}'`)).toBe(5);
@@ -81,7 +81,7 @@ test('a store is replaced once the name of its folder was typed', async () => {
   expect(await restore('minha')).toContain('is damaged, or no backup');
 });
 
-test('the first hundred bad lines are for people, and all for scripts', () => {
+test('people see the first hundred bad lines, and scripts all of them', () => {
   const lines = Array.from({ length: 101 }, (_, line) => ({ line, field: 'email', value: 'x', message: 'is wrong' }));
   const failure = new CommandError('Nothing was imported', 'Correct them', { lines });
   const print = (isJson: boolean) => {

@@ -5,11 +5,11 @@ const NAME = 'wms_demo_aur';
 const ID = 'a9000000-0000-4000-8000-000000000001';
 
 const { admin, json, printed, rows } = useAdmin();
-/** In America/Sao_Paulo, and tomorrow in UTC. */
+/** Days in America/Sao_Paulo. In UTC, NOW is already on the day after. */
 const [yesterday, today] = ['2026-06-14', '2026-06-15'];
 const NOW = new Date('2026-06-16T01:00:00Z');
 
-// With a clock of its own midnight does not come between two commands.
+// The clock stands still, so that midnight cannot come between two commands.
 beforeAll(() => void vi.useFakeTimers({ now: NOW, toFake: ['Date'] }));
 afterAll(() => void vi.useRealTimers());
 
