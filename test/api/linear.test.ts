@@ -16,9 +16,9 @@ import { sendRaw } from '../helpers/raw.ts';
 import { findPort } from '../helpers/servers.ts';
 import { readCpuTime } from './linear/cpu-time.ts';
 
-/** Bytes of an input in the request line or a header: Node's 16 kB without what else is there. */
+/** Bytes of an input in the request line or a header: Node's limit of 16 kB, less the rest of the head. */
 const HEAD = 15_600;
-/** Bytes of an input in a body: the 100,000 without what is around the input. */
+/** Bytes of an input in a body: the limit of 100,000, less what surrounds the input. */
 const BODY = 99_000;
 /** Bytes of a CSV file, which has no limit. */
 const FILE = 99_000;
@@ -29,11 +29,11 @@ const MAX_GROWTH = 8;
 const MAX_HOLD_MS = 50;
 /** The lowest of several batches counts: a busy machine adds to the CPU time and takes nothing from it. */
 const BATCHES = 2;
-/** So many before a cost counts as too high: garbage of other tests adds to it for a while. */
+/** The maximum before a cost counts as too high: the garbage of other tests adds to it for a while. */
 const MAX_BATCHES = 50;
 const REQUESTS_IN_BATCH = 4;
 
-/** How a text begins that every format reads, and what it repeats. */
+/** The beginnings of texts that every format has to read, and the parts that they repeat. */
 const BEGINNINGS = ['', 'http://', 'a@', '/'];
 const UNITS = [':', '/', 'a', '1', 'a.', 'a-', 'a@', '1:', '%41', '~0', '{a}', '(', ' ', '@'];
 
@@ -49,7 +49,7 @@ beforeAll(async () => {
   const port = await findPort();
   url = `http://127.0.0.1:${port}`;
   gateway = fork('test/api/linear/gateway.ts', [file], {
-    // As npm start runs it; the log is written, and nobody reads it.
+    // The options of npm start. The log is written, but nobody reads it.
     execArgv: ['--max-semi-space-size=16'],
     stdio: ['ignore', 'ignore', 'inherit', 'ipc'],
     env: {
@@ -87,7 +87,7 @@ const OWN = [
   documentOf({ operationId: 'day', parameters: ['a', 'b', 'c'].map(inPath) }, '/rooms/{a}/seats/{b}/days/{c}', 'get'),
   // Schemas that refer to others, and to themselves.
   documentOf({ operationId: 'parts', ...jsonBody(refer('Parts')) }, '/parts'),
-  // A text that has to be of every format, and of a pattern that backtracks.
+  // A text that has to match every format, and a pattern that backtracks.
   documentOf({ operationId: 'formats', ...jsonBody(FORMATTED) }, '/formats'),
 ];
 
@@ -121,13 +121,13 @@ function fillDistinct(size: number, separator: string, toText: (number: string) 
   return Array.from({ length: count }, (_, index) => toText((index + 46_656).toString(36).slice(1))).join(separator);
 }
 
-/** An input by name, the status of the answer, and the request that has so many bytes of the input. */
+/** The name of an input, the status of the answer, and the request with this many bytes of the input. */
 type Row = readonly [name: string, status: number, toRequest: (size: number) => string];
 
 const heads: readonly Row[] = [
   ['a long segment', 404, (size) => get(`/v1/${fill(size, 'a')}`)],
   ['many segments', 404, (size) => get(`/v1${fill(size, '/a')}`)],
-  // One letter less than the log hides.
+  // One letter shorter than the keys that the log hides.
   ['segments that are almost keys', 404, (size) => get(`/v1${fill(size, `/${'a'.repeat(23)}`)}`)],
   ['an encoded path', 404, (size) => get(`/v1${fill(size, '/%C3%A9')}`)],
   ['a path below /docs', 404, (size) => get(`/docs${fill(size, '/%41')}`)],
@@ -177,7 +177,7 @@ const heads: readonly Row[] = [
         'Access-Control-Request-Headers': fill(size, 'a,'),
       }),
   ],
-  // Node takes a thousand.
+  // Node accepts a thousand headers.
   ['headers', 200, (size) => get('/v1/alunos', { a: `b\r\n${fillDistinct(size, '\r\n', (n) => `${n}: abcdefghi`)}` })],
   ['a repeated header', 200, (size) => get('/v1/alunos', { a: `b${fill(size, '\r\na: abcdefghijk')}` })],
 ];
@@ -227,7 +227,7 @@ const bodies: readonly Row[] = [
 const requests = [
   ...heads.map((row) => [...row, HEAD] as const),
   ...bodies.map((row) => [...row, BODY] as const),
-  // As many chunks as are taken.
+  // Nearly the maximum number of chunks.
   ['chunks of a body', 422, (size: number) => postChunks(`{"p_nome":"${fill(size, 'a')}"}`), 2_400] as const,
 ];
 
@@ -265,7 +265,7 @@ const toColumn = (name: string): Column => ({
 });
 const TABLE = { name: 'alunos', columns: [toColumn('nome'), toColumn('email')] };
 
-/** An input of an import by name, and the file that has so many bytes of it. */
+/** The name of an input of an import, and the file with this many bytes of it. */
 const imports: readonly (readonly [name: string, toFile: (size: number) => string])[] = [
   ['lines', (size) => `nome,email\n${fill(size, 'Ana,ana@a.br\n')}`],
   ['bad lines', (size) => `nome,email\n${fill(size, ' ,a\n')}`],
@@ -300,7 +300,7 @@ async function importFile(file: string): Promise<void> {
   }
 }
 
-/** The least CPU time at a quarter and at the whole of a limit. They take turns, so that noise is in both. */
+/** The lowest CPU time at a quarter of a limit and at the limit. The two take turns, so that noise affects both. */
 async function measure(limit: number, maxMs: number, prepare: (size: number) => () => Promise<number>) {
   const [runLeast, runMost] = [prepare(limit / 4), prepare(limit)];
   let [least, most] = [Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY];

@@ -15,7 +15,6 @@ async function compileParts(parts: object) {
   return { compiled, operation: compiled.operations.get('um') as Operation };
 }
 
-/** Reads a tool call. */
 async function read(operation: Operation, args: JsonObject) {
   const texts = new Map(Object.entries(args).map(([name, value]) => [name, JSON.stringify(value)]));
   const reader = createToolReader({ operation, args, texts });
@@ -64,7 +63,7 @@ test.each<[object, JsonObject[string], string]>([
   [{ type: ['string', 'object'] }, 10, '"10"'],
   [{ type: ['number', 'object'] }, '10', '10'],
   [{ type: 'object' }, '{"a": 1}', '{"a": 1}'],
-])('a JSON argument of %j is, of %j, %s', async (schema, value, json) => {
+])('with the schema %j the argument %j is the JSON %s', async (schema, value, json) => {
   const fields = { type: 'object', additionalProperties: false, properties: { p_v: schema } };
   expect((await argsOf(jsonBody(fields), { p_v: value })).p_v).toEqual({ json });
   expect((await argsOf(jsonBody(schema), { body: value })).p_body).toEqual({ json });

@@ -1,6 +1,6 @@
 /**
- * The CPU time that this thread has used, in milliseconds. Linux counts that of a running thread at the next tick of its
- * clock, up to 4 ms late, but brings the calling one up to date for a reading of the whole process.
+ * The CPU time that this thread has used, in milliseconds. Linux updates it only at the next tick of its clock, up to 4 ms
+ * late, but updates the calling thread at once when the time of the whole process is read.
  */
 export function readCpuTime(): number {
   process.cpuUsage();
