@@ -12,7 +12,7 @@ const page = readFileSync('docs/partner-back-end.md', 'utf8');
 const [example = '', copyExample = ''] = [...page.matchAll(/^```js\n(.*?)^```$/gms)].map(([, code]) => code ?? '');
 const STAFF = `Basic ${Buffer.from('staff:segredo').toString('base64')}`;
 
-/** Within node_modules, where the example finds Express. */
+/** It is within node_modules, so that the example finds Express. */
 const folder = mkdtempSync(resolve('node_modules/.back-end-'));
 let store: Store;
 let gateway: TestGateway;
@@ -26,7 +26,7 @@ beforeAll(async () => {
   await buildClient(join(client, 'dist'));
   writeFileSync(join(client, 'package.json'), readFileSync('client/package.json'));
   writeFileSync(join(folder, 'server.mjs'), example);
-  // It asks for changes more often than each five seconds.
+  // The copy asks for changes more often than every five seconds.
   writeFileSync(join(folder, 'copy.mjs'), copyExample.replace(/(?= \}\)\) \{\n)/, ', intervalMs: 50'));
   store = await openTestStore();
   gateway = await startGateway({ store });
@@ -61,14 +61,14 @@ const create = (body: object, key: string) => {
   return call(url, { method: 'POST', headers, body: JSON.stringify(body) });
 };
 
-test('the back end of the documentation asks who calls', async () => {
+test('the back end of the documentation requires a password', async () => {
   expect(await call(url, { headers: { Authorization: 'Basic c3RhZmY6' } })).toEqual([
     401,
     { error: 'Entre com a senha' },
   ]);
 });
 
-test('it finds and registers students, a second click without a second one', async () => {
+test('it finds and registers students, and a second click registers none', async () => {
   const [status, created] = await create({ nome: 'Quitéria Prado', email: 'quiteria@aurora.example' }, 'form-1');
   expect([status, created]).toEqual([201, { id: expect.any(String), nome: 'Quitéria Prado' }]);
   expect(await create({ nome: 'Quitéria Prado', email: 'quiteria@aurora.example' }, 'form-1')).toEqual([201, created]);
@@ -80,7 +80,7 @@ test('it tells the user what is invalid, by the names of the form', async () => 
   expect(await create({ nome: ' ' }, 'form-2')).toEqual([422, { error: fields }]);
 });
 
-test('the copy of the documentation has what the lists have, also what comes and goes while it is stopped', async () => {
+test('the copy of the documentation has what the lists have, also what is created while it is stopped', async () => {
   const env = { GATEWAY_URL: gateway.url, GATEWAY_KEY: KEYS.bosque };
   const options = { url: gateway.url, key: KEYS.bosque };
   const isCopied = async () => {
@@ -108,7 +108,7 @@ test('the copy of the documentation has what the lists have, also what comes and
   expect(copied).toEqual([6, 7, 8, 9]);
 });
 
-test('it logs what the user cannot change, without the key', async () => {
+test('it logs what the user cannot correct, without the key', async () => {
   const { port } = new URL(gateway.url);
   await gateway.close();
   expect(await call(url)).toEqual([503, { error: 'Tente de novo mais tarde' }]);

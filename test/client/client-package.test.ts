@@ -44,7 +44,7 @@ async function run(command: string, args: string[], cwd = project): Promise<stri
   return stdout;
 }
 
-/** What the compiler finds: the errors by line. */
+/** The errors of the compiler, by line. */
 async function check(...args: string[]): Promise<string[]> {
   const output = await run(process.execPath, [TSC, ...args]).catch(({ code, stdout }) => stdout || `code ${code}`);
   const errors = [...output.matchAll(/^(\w+\.ts\(\d+),\d+\): error (TS\d+)/gm)].map(
@@ -53,7 +53,7 @@ async function check(...args: string[]): Promise<string[]> {
   return errors.length > 0 || output === '' ? errors : [output];
 }
 
-test('the package needs no other, and has what its README promises', () => {
+test('the package has no dependencies, and contains what its README promises', () => {
   const installed = readdirSync(join(project, 'node_modules')).filter((name) => !name.startsWith('.'));
   expect(installed).toEqual(['wellness-gateway-client']);
   const files = readdirSync(join(project, 'node_modules/wellness-gateway-client'), { recursive: true });
@@ -76,7 +76,7 @@ test('packing leaves nothing behind', () => {
   expect(existsSync('client/dist')).toBe(false);
 });
 
-test('the package is of the version of the gateway, and for the msw that the tests run', () => {
+test('the package has the version of the gateway, and is for the msw that the tests run', () => {
   const read = (file: string) => JSON.parse(readFileSync(file, 'utf8'));
   const [gateway, client] = [read('package.json'), read('client/package.json')];
   expect(client.version).toBe(gateway.version);

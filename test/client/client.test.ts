@@ -28,12 +28,12 @@ const ID = expect.stringMatching(/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
 type Aluno = components['schemas']['Aluno'];
 
 const FAILING_URL = 'http://gateway.example/v1';
-/** The failures of a server that a gateway does not make on demand; any other host is real. */
+/** Answers with failures that a gateway does not produce on demand. Requests to any other host are real. */
 const server = setupServer();
-/** Its URL may end in a slash. */
+/** The URL ends in a slash, which is allowed. */
 const client = createClient({ baseUrl: `${inject('url')}/`, apiKey: KEYS.aurora });
 const failing = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, retry: 0 });
-// After the clients, as in beforeAll: they use the fetch that is there when they are called.
+// Started after the clients are created, as in beforeAll: they use the fetch that is there at the time of the call.
 server.listen({ onUnhandledFrame: 'bypass' });
 /** Answers the lists of students at FAILING_URL one after the other. */
 const answerStudents = (...answers: Response[]) =>
@@ -42,7 +42,7 @@ const answerStudents = (...answers: Response[]) =>
 afterEach(() => server.resetHandlers());
 afterAll(() => server.close());
 
-/** A client that tells what it asks for, and gets the answers as something on the way changes them. */
+/** A client that records its requests. `change` alters each answer, as a proxy would. */
 function recordingClient(change = (response: Response) => response) {
   const targets: string[] = [];
   const fetch = async (request: Request) => {
@@ -69,10 +69,10 @@ describe('a list', () => {
     ]);
   });
 
-  test('is read no further than it is asked for', async () => {
+  test('is read only as far as needed', async () => {
     const { client, targets } = recordingClient();
     await expect(client.all('/alunos', { pageSize: Number.NaN }).next()).rejects.toThrow(RangeError);
-    // As the environment has it.
+    // Environment variables are strings.
     for await (const { id } of client.all('/alunos', { pageSize: '10' as never })) {
       if (id.endsWith('15')) break;
     }
@@ -140,7 +140,7 @@ describe('a list that is followed', () => {
     expect(seen).toEqual([STUDENT, STUDENT]);
   });
 
-  test('waits as long as the answer says, also where that is longer than a timer can wait', async () => {
+  test('waits as long as the answer says, also if that is longer than a timer can wait', async () => {
     const controller = new AbortController();
     let calls = 0;
     const refuse = () => {
@@ -233,7 +233,7 @@ describe('a failure', () => {
     await waitFor(() => expect(told).toEqual([error.failure.requestId]));
   });
 
-  test('is that the gateway is unreachable, where nothing listens', async () => {
+  test('says that the gateway is unreachable if nothing listens', async () => {
     const port = await findPort();
     const { GET } = createClient({ baseUrl: `http://127.0.0.1:${port}/v1`, apiKey: KEYS.aurora, retry: 0 });
     const result = await GET('/alunos');
@@ -250,7 +250,7 @@ describe('a failure', () => {
     expect(result).toMatchObject({ kind: 'unreachable', message });
   });
 
-  test('is that it was aborted', async () => {
+  test('says that the call was aborted', async () => {
     const reason = new Error('no longer wanted');
     const result = await client.GET('/alunos', { signal: AbortSignal.abort(reason) });
     expect(result).toEqual({ ok: false, kind: 'unreachable', message: reason.message, cause: reason });
@@ -271,7 +271,7 @@ describe('a failure', () => {
 });
 
 describe('a retry', () => {
-  /** A client whose calls get these answers one after the other, and what it has sent. */
+  /** A client whose calls get these answers in turn, and the requests that it has sent. */
   function answering(answers: (() => Response)[], options: Partial<ClientOptions> = {}) {
     const sent: Promise<string>[] = [];
     const fetch = async (request: Request) => {
@@ -309,19 +309,19 @@ describe('a retry', () => {
     expect(await Promise.all(sent)).toEqual(Array(3).fill(`POST once ${JSON.stringify(STUDENT)}`));
   });
 
-  test('is none of a creation without a key, which may have succeeded', async () => {
+  test('of a creation without a key is not made: it may have succeeded', async () => {
     const { client, sent } = answering([temporary(502, 0), students]);
     expect(await client.POST('/alunos', { body: STUDENT })).toMatchObject({ kind: 'storeFailure' });
     expect(sent).toHaveLength(1);
   });
 
-  test.each([400, 401, 404, 500])('is none of a read that gets a %i', async (status) => {
+  test.each([400, 401, 404, 500])('of a read that gets a %i is not made', async (status) => {
     const { client, sent } = answering([temporary(status, 0), students]);
     expect(await client.GET('/alunos')).toMatchObject({ ok: false, status });
     expect(sent).toHaveLength(1);
   });
 
-  test('is none of a request that cannot be sent', async () => {
+  test('of a request that cannot be sent is not made', async () => {
     const { client, sent } = answering([students]);
     const body = { ...STUDENT, p_telefone: 1n as unknown as string };
     const header = { 'Idempotency-Key': 'once' };
@@ -348,13 +348,13 @@ describe('a retry', () => {
     expect(performance.now() - start).toBeGreaterThan(990);
   });
 
-  test('is none where Retry-After is beyond the timeout', async () => {
+  test('is not made if Retry-After is beyond the timeout', async () => {
     const { client, sent } = answering([temporary(429, 60), students]);
     expect(await client.GET('/alunos')).toMatchObject({ kind: 'tooManyRequests', retryAfterSeconds: 60 });
     expect(sent).toHaveLength(1);
   });
 
-  test('is none after the call was aborted', async () => {
+  test('is not made after the call was aborted', async () => {
     const controller = new AbortController();
     const reason = new Error('no longer wanted');
     const answer = () => {
@@ -368,14 +368,14 @@ describe('a retry', () => {
 });
 
 describe('an option', () => {
-  test('is the language of the messages', async () => {
+  test('sets the language of the messages', async () => {
     const { POST } = createClient({ baseUrl: inject('url'), apiKey: KEYS.aurora, language: 'pt-BR' });
     const result = await POST('/alunos', { body: { p_nome: ' ', p_email: 'ana@aurora.example' } });
     const fields = { p_nome: ['Preencha este campo'] };
     expect(result).toEqual({ ok: false, requestId: ID, kind: 'invalidInput', status: 422, fields });
   });
 
-  test('is the timeout of a call', async () => {
+  test('sets the timeout of a call', async () => {
     server.use(http.get(`${FAILING_URL}/alunos`, () => delay('infinite')));
     const { GET } = createClient({ baseUrl: FAILING_URL, apiKey: KEYS.aurora, timeout: 50 });
     const result = await GET('/alunos');
@@ -385,14 +385,14 @@ describe('an option', () => {
   });
 
   test.each([{ timeout: 0 }, { timeout: Number.POSITIVE_INFINITY }, { timeout: Number.NaN }, { retry: -1 }])(
-    'is refused where no request can have it: %j',
+    'is refused if its value is invalid: %j',
     (option) => {
       expect(() => createClient({ baseUrl: FAILING_URL, apiKey: 'key', ...option })).toThrow(RangeError);
     },
   );
 });
 
-test('the key is in no error', async () => {
+test('no error contains the key', async () => {
   const key = 'wms_demo_segredo';
   const urls = [inject('url'), `${inject('url')}/v0`, `http://127.0.0.1:${await findPort()}/v1`, 'http://[', 'ftp://x'];
   for (const baseUrl of urls) {
@@ -407,7 +407,7 @@ test('the key is in no error', async () => {
   }
 });
 
-test('a key that no header can have is refused without being told', () => {
+test('a key that no header can carry is refused without being shown', () => {
   const create = () => createClient({ baseUrl: inject('url'), apiKey: 'wms_segredo\nwms_segredo' });
   expect(create).toThrow(new TypeError('apiKey has characters that a header cannot have'));
 });
@@ -462,7 +462,7 @@ describe('the built module', () => {
   });
 });
 
-/** Of a document with a path that gives an array but not in pages, and one that gives pages but no array. */
+/** The types of a document with a path that gives an array without pages, and one that gives pages but no array. */
 type Other = {
   '/days': { get: Operation<{ query?: never }, string[]> };
   '/report': { get: Operation<{ query?: { limit?: number; offset?: number } }, { total: number }> };
@@ -479,7 +479,7 @@ type Content<T> = { content: { 'application/json': T } };
 type Card = { id: { readonly $read: string }; pin: { readonly $write: string }; name: string };
 type Cards = { '/cards': { post: Operation<{ query?: never }, Card> & { requestBody: Content<Card> } } };
 
-// Nothing is asserted as it runs: tsc checks these types, and that each misuse is one.
+// Nothing is asserted at run time: tsc checks these types, and that each misuse is an error.
 test('the types compile', () => {
   expectTypeOf<Item<'/alunos'>>().toEqualTypeOf<Aluno>();
   expectTypeOf(client.all('/treinos')).toEqualTypeOf<AsyncGenerator<components['schemas']['Treino'], void>>();
@@ -498,7 +498,7 @@ test('the types compile', () => {
     { readonly ok: true; readonly data: undefined } | Failure
   >();
 
-  // No property is sent that is only read, and none is given that is only written.
+  // Read-only properties are not sent, and write-only properties are not given.
   const cards = createClient<Cards>({ baseUrl: 'http://gateway.example', apiKey: 'key' });
   const create = () => cards.POST('/cards', { body: { pin: '1', name: 'Ana' } });
   expectTypeOf(create).returns.resolves.toEqualTypeOf<

@@ -20,7 +20,7 @@ import { createStubStore } from '../helpers/stub-store.ts';
 const BASE_URL = 'https://gateway.example/v1';
 const KEY = 'key-of-a-test';
 
-/** The module as it is packed; it is built within node_modules, where it finds msw. */
+/** The packed module. It is built within node_modules, where it finds msw. */
 const folder = mkdtempSync(resolve('node_modules/.msw-'));
 await buildMsw(folder);
 const { createHandlers }: typeof import('../../client/src/msw.ts') = await import(join(folder, 'msw.js'));
@@ -33,7 +33,7 @@ const examples = readExamples(document);
 const findExample = (id: string, name: string) =>
   examples.find((example) => example.operationId === id && example.name === name);
 
-/** A gateway whose store accepts every call: what it refuses, its validation refuses. */
+/** A gateway whose store accepts every call: only validation refuses. */
 let gateway: TestGateway;
 
 beforeAll(async () => {
@@ -118,7 +118,7 @@ describe('a request', () => {
         statuses.push(await compare({ ...request, headers: { ...own, ...headers } }));
       };
       for (const input of operation.inputs) {
-        // Lists have some of them in common.
+        // Lists share some of their inputs.
         const key = JSON.stringify([operation.method, input.in, input.name, input.schema]);
         if (compared.has(key)) continue;
         compared.add(key);
@@ -137,7 +137,7 @@ describe('a request', () => {
   });
 
   const post = (body: string | Uint8Array): Sent => ({ target: '/alunos', method: 'POST', body });
-  // What the handlers do by themselves; the rest is the gateway's own code.
+  // The work of the handlers themselves. Everything else is the gateway's code.
   test.each<Sent>([
     { target: '' },
     { target: '/' },
@@ -182,18 +182,18 @@ describe('a request through msw', () => {
     expect((await send(BASE_URL, { target: '/alunos' })).headers.get('X-Request-Id')).toMatch(/^[0-9a-f-]{36}$/);
   });
 
-  test('sends no ETag, which would be the same for every list', async () => {
+  test('gets no ETag, which would be the same for every list', async () => {
     const { status, headers } = await send(BASE_URL, { target: '/alunos' });
     expect([status, headers.get('ETag')]).toEqual([200, null]);
   });
 
-  test('sends the headers that the document declares for a refusal', async () => {
+  test('gets the headers that the document declares for a refusal', async () => {
     const { status, headers } = await send(BASE_URL, { target: '/alunos?limit=0' });
     expect([status, headers.get('RateLimit')]).toEqual([422, expect.stringMatching(/^"address";r=/)]);
   });
 
   test.each(['https://gateway.example/v10/alunos', 'https://gateway.example/', 'https://other.example/v1/alunos'])(
-    'of another server is none of theirs: %s',
+    'to another server is left alone: %s',
     async (url) => {
       expect(await getResponse([...handlers], new Request(url))).toBeUndefined();
     },
@@ -239,7 +239,7 @@ describe('a chosen answer', () => {
     expect([first.status, first.body]).toEqual([status, own[0]?.value || undefined]);
     expect(first.headers.get('RateLimit')).toMatch(/^"address";r=/);
     expect(first.headers.get('Retry-After')).toBe([429, 502].includes(status) ? '60' : null);
-    // Those of the example would be the same for every request: a client would read pages without end.
+    // The headers of the example would be the same for every request: a client would read pages without end.
     expect([first.headers.get('Link'), first.headers.get('ETag')]).toEqual([null, null]);
     for (const { name, value } of own) {
       server.use(respond(id, status, { example: name }));

@@ -1,5 +1,5 @@
-// Every form of a parameter that the gateway serves, with a key in a header of its own: the client writes it, the gateway reads it, and
-// the handlers for msw do too.
+// Every form of a parameter that the gateway serves, with a custom header for the key. The client writes it, and the gateway and the
+// handlers for msw read it.
 
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -30,7 +30,7 @@ type Row = readonly [
 const WORDS = ['a,b', "ç +&=#%/'", '', 'c'];
 const NAMES = { query: 'q[v]', path: 'v', header: 'X-V' };
 
-/** What the client sends for the value: the query, the rest of the path, or the header as its bytes. */
+/** The value as the client sends it: the query, the rest of the path, or the bytes of the header. */
 const ROWS: readonly Row[] = [
   ['query', undefined, undefined, 'a b', 'q%5Bv%5D=a%20b'],
   ['query', 'form', false, "a,b&c='+%", 'q%5Bv%5D=a%2Cb%26c%3D%27%2B%25'],
@@ -60,7 +60,7 @@ const ALL: readonly Row[] = Object.keys(SEPARATORS).flatMap((key) => {
   return [true, false].flatMap((explode) => values.map((value): Row => [place, style, explode, value]));
 });
 
-/** A value that no schema of them allows. */
+/** A value that none of their schemas allows. */
 const FORBIDDEN = 'other';
 
 const cases = [...ROWS, ...ALL].map(([place, style, explode, value, sent], index) => {
@@ -99,7 +99,7 @@ function toOther(value: Row[3]): Row[3] {
   return typeof value === 'string' ? `${value}?` : typeof value === 'number' ? value + 1 : !value;
 }
 
-/** Within node_modules the built handlers find msw. */
+/** It is within node_modules, where the built handlers find msw. */
 const folder = mkdtempSync(resolve('node_modules/.msw-'));
 const MOCKED = 'https://gateway.example/v1';
 let gateway: TestGateway;
@@ -157,7 +157,7 @@ describe.each(cases.map((row, index) => ({ ...row, index })))(
       expect(result).toMatchObject({ ok: false, kind: 'invalidInput', fields: { [field]: expect.any(Array) } });
     });
 
-    test('is the request of its example for the handlers for msw', async () => {
+    test('matches its example in the handlers for msw', async () => {
       expect((await call(MOCKED, index)).result).toEqual({ ok: true, data: value });
     });
   },
@@ -176,7 +176,7 @@ test.each<[place: Place, value: Item[], sent: string]>([
 
 test('conformance sends every style as it is served', async () => {
   const contract = await readContract(document, compileOnce(document));
-  // A number is written in one way in every style.
+  // Texts alone, since every style writes a number in the same way.
   const only = ROWS.flatMap(([, , , value], index) => (typeof [value].flat()[0] === 'string' ? [`r${index}`] : []));
   const options = { contract, only, url: gateway.url, key: 'key', seed: 1, runs: 1, demo: true, readOnly: true };
   const failed = failuresOf(await runContract({ ...options, timeoutMs: 20_000 }));
@@ -200,7 +200,7 @@ test.each([
   expect(result).toMatchObject({ ok: false, kind: 'unreachable', message });
 });
 
-test('a query has none of null and of a list without items', async () => {
+test('a query leaves out null and empty lists', async () => {
   let sent: string | undefined;
   const fetch = async (request: Request) => {
     sent = new URL(request.url).search;
