@@ -42,7 +42,7 @@ const workersOf = ({ child }: GatewayProcess) => childrenOf(child.pid);
 
 const haveEnded = (pids: readonly number[]) => waitFor(() => expect(pids.filter(isRunning)).toEqual([]));
 
-/** A request on a connection of its own, by default from another client each time: its answer, or nothing without one. */
+/** Sends a request on a new connection, by default from a new address. Returns the answer, or an empty text without one. */
 function ask(origin: string, target = GYMS, key = KEY, client = newClient()): Promise<string> {
   const headers = `Host: x\r\nX-Api-Key: ${key}\r\nX-Forwarded-For: ${client}\r\nConnection: close`;
   return sendRaw(origin, `GET ${target} HTTP/1.1\r\n${headers}\r\n\r\n`).catch(() => '');
@@ -56,11 +56,11 @@ function newClient(): string {
 
 const statusOf = (answer: string) => Number(/^HTTP\/1\.1 (\d+)/.exec(answer)?.[1] ?? 0);
 
-/** Waits until nobody can connect. What came at the very moment of the stop may wait for the end of the process. */
+/** Waits until nobody can connect. A connection made at the moment of the stop may wait for the end of the process. */
 const refuses = ({ origin }: GatewayProcess) =>
   waitFor(async () => expect(await Promise.race([ask(origin, '/healthz'), delay(500, 'none')])).toBe(''));
 
-/** What each process says of a metric: the workers in their order, then the primary process. */
+/** The values of a metric: those of the workers in their order, then that of the primary process. */
 async function readEach(origin: string, name: string, labels = ''): Promise<number[]> {
   const text = await ask(origin, '/metrics');
   const pattern = new RegExp(`^${name}\\{${labels}worker="(?:\\d|primary)"\\} (\\S+)$`, 'gm');
@@ -87,7 +87,7 @@ const rename = (from: string, to: string) => database.query(`alter function publ
 /** Sends a request to each worker, and waits until both are held up. */
 async function beginTwo({ origin }: GatewayProcess): Promise<Promise<string>[]> {
   const answers = [ask(origin), ask(origin)];
-  // Where each worker has one connection to the database, both of them have a request then.
+  // If each worker has one connection to the database, each has one of the requests now.
   await waitForBlocked(database.adminUrl, 2);
   return answers;
 }
@@ -104,7 +104,7 @@ describe('a gateway of two workers', () => {
   afterAll(() => gateway.stop('SIGKILL'));
 
   const isServing = ({ msg }: LogLine) => /^Worker \d \(process \d+\) is serving$/.test(String(msg));
-  /** Waits until so many workers have been replaced since a line of the log. */
+  /** Waits until this many workers have been replaced since a line of the log. */
   const areServing = (count: number, from: number) =>
     waitFor(() => expect(gateway.lines().slice(from).filter(isServing)).toHaveLength(count));
 
@@ -163,7 +163,7 @@ describe('a gateway of two workers', () => {
     expect(readFileSync(`/proc/${pid}/environ`, 'utf8').split('\0')).toContain('REDIS_URL=');
   });
 
-  test('starts a worker anew for which it had no file left', async () => {
+  test('starts a worker again after it ran out of file descriptors', async () => {
     const from = gateway.lines().length;
     const allow = (files: string) =>
       spawnSync('prlimit', ['--pid', `${gateway.child.pid}`, `--nofile=${files}:`]).status;
@@ -220,14 +220,14 @@ describe('a gateway of two workers', () => {
     const before = await readStarts();
     process.kill(victim, 'SIGSTOP');
     await areReady(gateway.managementOrigin, expect.arrayContaining([0, 1]));
-    // The series of the worker have ended.
+    // The series of the killed worker have ended.
     expect(await readStarts()).toHaveLength(before.length - 1);
     expect(statusOf(await ask(gateway.managementOrigin, '/readyz'))).toBe(200);
     const text = new RegExp(`^Worker \\d \\(process ${victim}\\) has not answered for 10 s and is killed$`);
     const isKilled = ({ msg }: LogLine) => text.test(String(msg));
     expect(gateway.lines().filter(isKilled)).toEqual([]);
     expect((await gateway.line(isKilled)).level).toBe('error');
-    // Those that were killed before did not hang.
+    // Workers that were killed earlier did not hang.
     const isAnyKilled = ({ msg }: LogLine) => String(msg).includes('has not answered');
     expect(gateway.lines().filter(isAnyKilled)).toHaveLength(1);
     await areServing(1, from);
@@ -237,7 +237,7 @@ describe('a gateway of two workers', () => {
     expect(workersOf(gateway)).toContain(other);
   });
 
-  test('names the worker in its lines, and logs once what happens outside', async () => {
+  test('names the worker in the line of each request, and logs an outage of the store once', async () => {
     const from = gateway.lines().length;
     await database.query(`revoke connect on database ${database.name} from public`);
     await database.query(`select pg_terminate_backend(pid) from pg_stat_activity
@@ -258,7 +258,7 @@ describe('a gateway of two workers', () => {
   });
 
   test('holds a key to its limit with both workers together, also if its calls fail', async () => {
-    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
+    // On a busy machine a worker counts by itself if the primary process does not answer in time.
     await waitFor(async () => {
       const [{ key }] = (await database.query(
         `select k.key
@@ -294,7 +294,7 @@ test('workers write whole lines to a slow pipe, and the last ones after a SIGINT
   const fifo = join(folder, 'log');
   spawnSync('mkfifo', [fifo]);
   const port = await findPort();
-  // To open it for writing alone would wait for a reader.
+  // Opening it for writing alone would wait for a reader.
   const output = openSync(fifo, 'r+');
   const reader = createReadStream(fifo, { highWaterMark: 4_096 });
   await once(reader, 'open');
@@ -337,7 +337,7 @@ describe('a gateway of two workers behind a proxy', () => {
   let gateway: GatewayProcess;
 
   beforeAll(async () => {
-    // Two connections of each worker for one key, since both requests that are held up may come to the same worker.
+    // Each worker has two connections for one key: both requests that are held up may come to the same worker.
     const more = { ADDRESS_REQUESTS_PER_MINUTE: '10', PROXY_HOPS: '1', STORE_CONNECTIONS: '8' };
     gateway = await startProcess({ ...env, ...more }, { isGroup: true });
   });
@@ -346,7 +346,7 @@ describe('a gateway of two workers behind a proxy', () => {
 
   test('counts the requests of an address together, and gives the metrics of both on its only port', async () => {
     await areReady(gateway.origin);
-    // Where the primary process has no time for a count, on a busy machine, a worker counts by itself.
+    // On a busy machine a worker counts by itself if the primary process does not answer in time.
     await waitFor(async () => {
       const client = newClient();
       const answers = await Promise.all(Array.from({ length: 30 }, () => ask(gateway.origin, GYMS, client, client)));
@@ -393,7 +393,7 @@ describe('a gateway of two workers behind a proxy', () => {
 });
 
 describe('a start', () => {
-  /** How a start ends that is to fail. */
+  /** The exit code, the output and the errors of a start that has to fail. */
   async function fail(more: Record<string, string> = {}): Promise<[number | null, string, string]> {
     const gateway = new GatewayProcess({ ...env, ...more });
     return [await gateway.ended, gateway.output(), gateway.errors()];
@@ -444,7 +444,7 @@ describe('a start', () => {
     expect(existsSync(database)).toBe(false);
   });
 
-  // Before it starts the first of them it may not listen for a signal yet.
+  // Before it starts the first worker, the gateway may not listen for signals yet.
   test.each(['--worker=1/2', '--worker=2/2'])('exits with 0 on a signal as soon as it has started %s', async (text) => {
     const { child, ended } = new GatewayProcess(env, { isGroup: true });
     const find = () => spawnSync('pgrep', ['-P', `${child.pid}`, '-f', '--', text]).status;
@@ -509,7 +509,7 @@ describe('a replacement', () => {
   });
 });
 
-test('each of three workers has its part of the limits, the first ones one more, and no other setting is divided', () => {
+test('each of three workers has a part of the limits, the first ones get the remainder, and no other setting is divided', () => {
   const config = readConfig({});
   const parts = [1, 2, 3].map((number) => toShare(config, { number, of: 3 }));
   expect(parts.map(({ connections }) => connections)).toEqual([4, 3, 3]);
