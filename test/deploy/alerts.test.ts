@@ -21,10 +21,10 @@ type Rule = {
   readonly annotations: Readonly<Record<string, string>>;
 };
 
-/** Of each there is a result: of those that a client can mend, those that it cannot, and success. */
+/** Every fault of a call is a result, beside success (ok) and a refusal (refusedKey). */
 const FAULTS: readonly StoreFaultKind[] = ['storeUnavailable', 'storeOverloaded', 'storeTimeout', 'storeError'];
 const RESULTS = ['ok', 'refusedKey', ...FAULTS];
-/** What Prometheus adds to what it reads. */
+/** The labels that Prometheus adds to what it reads. */
 const ADDED_LABELS = ['job', 'instance'];
 const UP: Sample = { name: 'up', labels: {} };
 
@@ -98,7 +98,7 @@ function readDashboard(): { place: string; expression: string; legend: string }[
 }
 
 /**
- * An expression of PromQL with its place, the series that it reads, its matcher of the job, and the labels that it groups by and
+ * An expression of PromQL with its place, the series that it reads, its matcher of the job, the labels that it groups by, and those
  * that a text beside it shows. promtool checks the syntax.
  */
 function toUse(place: string, expression: string, ofJob: object, text: string, label: RegExp) {
@@ -135,19 +135,19 @@ describe.each(uses)('$place: $expression', ({ place, expression, selectors, job,
     expect(selectors.filter((selector) => !samples.some((sample) => selects(selector, sample)))).toEqual([]);
   });
 
-  test('reads those of the gateway alone, and of no other service', () => {
-    // The variable itself reads what no other service has.
+  test('reads no series of another service', () => {
+    // The variable itself reads a metric that no other service has.
     if (place === '$job') for (const { metric } of selectors) expect(metric).toMatch(/^gateway_/);
     else for (const { matchers } of selectors) expect(matchers).toContainEqual(job);
   });
 
-  test('groups by and shows labels that they have', () => {
+  test('groups by and shows labels that its series have', () => {
     const names = selectors.map(({ metric }) => metric);
     const known = samples.filter(({ name }) => names.includes(name)).flatMap((sample) => Object.keys(sample.labels));
     for (const label of [...labels, ...shown]) expect([...ADDED_LABELS, ...known]).toContain(label);
-    // With WORKERS a gateway has a series of each worker.
+    // With WORKERS a gateway has a series for each worker.
     if (!/\bup\b/.test(expression)) expect(expression).toMatch(/\b(sum|min|max|count)\b/);
-    // What is summed up has no labels left but those that it is grouped by.
+    // A sum keeps only the labels that it is grouped by.
     if (/^(sum|count|histogram_quantile)\b(?! without)/.test(expression)) {
       for (const label of shown) expect(labels).toContain(label);
     }

@@ -35,7 +35,7 @@ import {
 import { readScript, runTap } from '../helpers/tap.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// The commands of docs/backup.md, run as they stand there; only placeholders are replaced.
+// Runs the commands of docs/backup.md as they are there. Only placeholders are replaced.
 
 const readPage = (heading: string, language: string) => readBlocks('docs/backup.md', heading, language);
 const [DUMP = ''] = readPage('Dump', 'sh');
@@ -57,13 +57,13 @@ async function runBlock(block: string, dump: string, url: string): Promise<strin
   return stdout + stderr;
 }
 
-/** Runs an administrator's command. No file that it writes may be longer, as on a full disk. */
+/** Runs an administrator's command with a limit on the size of the files that it writes, as on a full disk. */
 function runLimited(args: string, DATA_DIR: string) {
   const command = `ulimit -f 100; exec "$0" src/admin/main.ts ${args}`;
   return promisify(execFile)('sh', ['-c', command, process.execPath], { env: { DATA_DIR } });
 }
 
-/** A new database and the role that owns it, which is no superuser. */
+/** A new database and the role that owns it, which is not a superuser. */
 async function makeDatabase(server: Pick<PostgresServer, 'adminUrl'>, owner: string): Promise<string> {
   await asAdmin(server.adminUrl, async (db) => {
     await db.query(`create role ${owner} login createrole password '${PASSWORD}'`);
@@ -87,7 +87,7 @@ function readRows(url: string): Promise<Record<string, unknown[]>> {
   });
 }
 
-/** Keys of which the first in the table refers to the last, as it comes about when keys are used: in a dump they are two statements. */
+/** Keys of which the first in the table refers to the last, as happens once keys are used. A dump has them in two statements. */
 const SUCCESSOR_FIRST = `
   insert into private.api_keys (tenant_id, id, name, key_hash, original_id)
   select '${AURORA}', md5(n::text)::uuid, 'Chave ' || n, sha256(n::text::bytea), case n when 1 then md5('1001')::uuid end
@@ -99,7 +99,6 @@ const createSend = (url: string) => async (path: string, key: string, init?: Req
 };
 type Send = ReturnType<typeof createSend>;
 
-/** Runs a gateway on a database. */
 async function withGateway<T>(url: string, work: (send: Send) => Promise<T>): Promise<T> {
   const store = openPostgres({ url, connections: 2, deadlineMs: 20_000 });
   const gateway = await startGateway({ store, deadlineMs: 20_000 });
@@ -128,7 +127,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
   let key: string;
   let created: Awaited<ReturnType<typeof create>>;
   let rows: Awaited<ReturnType<typeof readRows>>;
-  /** Each record that is restored is told of once more. */
+  /** Without the changes that the restore records, one for each record. */
   const withoutNewChanges = (all: typeof rows) => ({
     ...all,
     changes: all.changes?.filter((row) => rows.changes?.includes(row)),
@@ -210,7 +209,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
 
       const [again = ''] = /^pg_restore .*$/m.exec(RESTORE) ?? [];
       await expect(runBlock(again, dump, url)).rejects.toThrow('duplicate key value');
-      // All that the role sees is what its own dump would have; Debian's pg_dump refuses a server of version 18.
+      // Compares what the role sees, and not its own dump: Debian's pg_dump refuses a server of version 18.
       expect(await readRows(url)).toEqual(restored);
 
       await withGateway(loginUrl(url, 'gateway_login'), async (send) => {
@@ -221,7 +220,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('a Postgres', () => {
         expect(await create(send, key, 'Depois')).toMatchObject({ status: 201 });
       });
 
-      // Who is erased comes back with the dump, and goes by the list.
+      // Whoever was erased comes back with the dump, and the list erases them again.
       const admin = async (...args: string[]) => succeed(await runAdmin(args, { DATABASE_URL: url }));
       const { id } = created.body as { id: string };
       await admin('student', 'erase', id, '--tenant', AURORA, '--yes');
@@ -375,11 +374,11 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     });
   });
 
-  test('that is there is replaced on request only, and a backup never', async () => {
+  test('that exists is replaced on request only, and a backup never', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
     const admin = (...args: string[]) => runAdmin(args, { DATA_DIR });
     const backup = join(root, 'first.tar.gz');
-    // What a killed backup left, or another user's, or a way to another file.
+    // A killed backup or another user may have left this file, or a link to another file.
     const other = join(root, 'other');
     writeFileSync(other, 'mine', { mode: 0o666 });
     symlinkSync(other, `${backup}.part`);
@@ -424,7 +423,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
     });
-    // Erased by mistake, and brought back before the backup.
+    // The student was erased by mistake, and brought back before the backup.
     const back = join(root, 'back.csv');
     writeFileSync(back, `id,nome,email\n${ANA},Ana,ana@back.example\n`);
     succeed(await admin('import', 'alunos', back, '--tenant', AURORA));
@@ -522,7 +521,7 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     expect(statSync(join(folder, kept[6] ?? '')).size).toBeGreaterThan(1_000_000);
   });
 
-  test('is not Postgres, for which there is another tool', async () => {
+  test('is the only store of these commands: Postgres has another tool', async () => {
     const DATABASE_URL = 'postgres://user@127.0.0.1:1/x';
     const hint = 'Back up Postgres and Supabase with pg_dump: see docs/backup.md.';
     for (const command of ['backup', 'restore']) {

@@ -1,4 +1,4 @@
-// Holds the files that a deployment is made of to what the gateway is: its variables, ports, paths and imports.
+// Compares the files of a deployment with the gateway: its variables, ports, paths and imports.
 
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
@@ -26,7 +26,7 @@ const STOP_MS =
   readConfig({}).drainMs +
   2 * Number(/FINISH_MS = ([\d_]+);/.exec(read('src/http/server.ts'))?.[1]?.replaceAll('_', ''));
 
-/** What OpenTelemetry reads from the environment by itself: of its own variables those that deployments pass on. */
+/** The variables that OpenTelemetry itself reads from the environment, as far as deployments pass them on. */
 const STANDARD = ['OTEL_SERVICE_NAME', 'OTEL_RESOURCE_ATTRIBUTES', 'OTEL_EXPORTER_OTLP_HEADERS'];
 
 const unknown = (names: readonly string[]) => names.filter((name) => !NAMES.includes(name) && !STANDARD.includes(name));
@@ -51,7 +51,7 @@ describe('compose.yaml', () => {
   const references = [...text.matchAll(/\$\{(\w+)(?:(:-|:\?)([^}]*))?\}/g)].map(([, name = '', operator, word]) => ({
     ...{ name, operator, word },
   }));
-  /** The environment of a service, where the variables have these values. */
+  /** The environment of a service when the variables have these values. */
   const environmentOf = (name: string, values: Record<string, string>): Record<string, string> => {
     const put = (value: string) =>
       value.replace(
@@ -63,7 +63,7 @@ describe('compose.yaml', () => {
     );
   };
 
-  /** What a service waits for. */
+  /** The services that a service waits for, with their conditions. */
   const conditionsOf = (name: string) =>
     Object.entries<Yaml>(services[name]?.depends_on ?? {}).map(([needed, { condition }]) => `${needed} ${condition}`);
 
@@ -149,7 +149,7 @@ describe('compose.yaml', () => {
   });
 });
 
-/** What the Dockerfile says of its last stage. Its commands have the form of a JSON array. */
+/** Reads the last stage of the Dockerfile. Its commands have the form of a JSON array. */
 function readDockerfile() {
   const text = read('Dockerfile')
     .replace(/^#.*\n/gm, '')
@@ -161,7 +161,7 @@ function readDockerfile() {
   return {
     ...{ volume, exposed },
     env: Object.fromEntries(find('ENV').flatMap((line) => line.split(' ').map((pair) => pair.split('=')))),
-    /** What is copied from the project; paths of the image are relative to its working directory. */
+    /** The files that are copied from the project. Paths of the image are relative to its working directory. */
     copies: find('COPY')
       .filter((line) => !line.startsWith('--from='))
       .map((line) => line.split(' '))
@@ -310,7 +310,7 @@ describe('Dockerfile', () => {
 
   test('starts, is healthy, has its documentation, and ends at SIGTERM', async () => {
     const [port, nobody] = [await findPort(), await findPort()];
-    // Of a store that does not answer its health says nothing; to make an embedded one takes seconds.
+    // The store does not answer: the health does not depend on it, and making an embedded store takes seconds.
     const env = { PORT: String(port), DATABASE_URL: `postgres://user:password@127.0.0.1:${nobody}/name` };
     const { PATH: path, NODE_COMPILE_CACHE } = process.env;
     const common = { PATH: `${dirname(process.execPath)}:${path}`, NODE_COMPILE_CACHE };
@@ -332,7 +332,7 @@ describe('Dockerfile', () => {
   });
 });
 
-/** Makes the folder of the image as its last stage does, but for packages that are only linked, and no others at all. */
+/** Makes the folder of the image as its last stage does, but with links to these packages, and no other packages. */
 function assemble({ copies }: ReturnType<typeof readDockerfile>, root: string, packages: readonly string[]): void {
   for (const { sources, target } of copies) {
     for (const source of sources) {
@@ -346,7 +346,7 @@ function assemble({ copies }: ReturnType<typeof readDockerfile>, root: string, p
   }
 }
 
-/** The files and the packages that programs import, at their start or later; types, which Node does not read, left out. */
+/** The files and packages that programs import, at their start or later. Types are left out: Node does not read them. */
 function walk(root: string, entries: readonly string[]): { files: string[]; packages: string[] } {
   const files = new Set(entries);
   const packages = new Set<string>();

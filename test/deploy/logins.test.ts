@@ -12,12 +12,12 @@ import { createDatabase, loginUrl, PASSWORD, startLoggingPostgres } from '../hel
 import { waitFor } from '../helpers/wait-for.ts';
 
 const SCRIPT = 'scripts/deploy/logins.sql';
-/** As compose.yaml runs it, with the script in its place. */
+/** The command of compose.yaml, with the path of the script. */
 const [PSQL = '', ...ARGS] = (
   parse(readFileSync('compose.yaml', 'utf8'), { merge: true }).services.logins.command as string[]
 ).map((arg) => arg.replace('/logins.sql', SCRIPT));
 
-/** What a store that is not let in is. */
+/** The result for a login that is refused. */
 const REFUSED = 'storeError';
 
 const { stdout } = spawnSync('psql', ['--version'], { encoding: 'utf8' });
@@ -39,7 +39,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
 
   beforeAll(async () => {
     await database.query('alter role authenticator password null');
-    // As the migrations leave it; a copy of a database has the default again.
+    // The migrations leave it so. A copy of a database has the default again.
     await database.query(`revoke connect on database ${database.name} from public`);
   });
 
@@ -48,11 +48,11 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
     const connection = { PGHOST: hostname, PGPORT: port, PGUSER: username, PGPASSWORD: password };
     const env = { PATH: process.env.PATH, ...connection, PGDATABASE: database.name, ...passwords };
     const { stderr } = await promisify(execFile)(PSQL, ARGS, { env });
-    // Where it is made a second time it is told that the role has it.
+    // The second time the server notes that the role has already been granted.
     expect(stderr.replace(/^.*NOTICE: {2}role .* has already been granted .*\n/gm, '')).toBe('');
   }
 
-  /** What a gateway that logs in with this password gets of the store. */
+  /** The number of rows or the kind of failure that a gateway gets with this password. */
   async function callAs(login: string, password: string): Promise<unknown> {
     const url = loginUrl(database.adminUrl, login, password);
     const store = openPostgres({ url, connections: 1, deadlineMs: 5_000 });
@@ -126,7 +126,7 @@ describe.skipIf(!hasPsql)(SCRIPT, () => {
   });
 });
 
-// The tests of the Supabase store use a key that it has printed.
+// The tests of the Supabase store use a key that the script has printed.
 test('scripts/deploy/jwt.ts takes no secret that PostgREST refuses', async () => {
   expect(await runCommand('scripts/deploy/jwt.ts', [], { env: { POSTGREST_JWT_SECRET: 'short' } })).toEqual({
     ...{ code: 1, output: '' },

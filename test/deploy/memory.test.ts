@@ -23,13 +23,13 @@ const LISTS = [
   '/v1/academias',
   '/v1/anamnese/alunos?limit=100',
 ];
-/** In turn: one is refused, and one creates a student, so that the lists grow. */
+/** Sent in turn. One is refused, and one creates a student, so that the lists grow. */
 const REQUESTS: readonly HttpRequest[] = [
   ...[...LISTS, '/v1/alunos?limit=10', '/v1/alunos?limit=0'].map((path) => ({ method: 'GET', path, headers }) as const),
   { method: 'POST', path: '/v1/alunos', headers, body: '{"p_nome":"Ana","p_email":"a@x.example"}' },
 ];
 
-/** The memory limit of the kernel, as containers have one: cgroup v1, or v2 where the root hands its controller on. */
+/** The kernel's memory limit, as containers have it: cgroup v1, or v2 if the root delegates its controller. */
 const CGROUPS = [
   { folder: '/sys/fs/cgroup/memory', limit: 'memory.limit_in_bytes', events: 'memory.oom_control' },
   { folder: '/sys/fs/cgroup', limit: 'memory.max', events: 'memory.events' },
@@ -46,7 +46,7 @@ const cgroup = CGROUPS.find(({ folder, limit }) => {
   rmdirSync(group);
   return hasLimit;
 });
-// No error in CI: no package brings one.
+// No error in CI, because no package brings a cgroup.
 if (!cgroup) console.warn('\nNo memory cgroup is writable: the tests of small machines cannot run, and are SKIPPED\n');
 const hasWrk = isPresent(
   findWrk() !== undefined,
@@ -61,7 +61,7 @@ function readLimit(): number {
   return Number(/^(\d+)Mi$/.exec(resources.limits.memory)?.[1]) * 2 ** 20;
 }
 
-/** Sends the requests for a while to a gateway in a memory limit. It has to answer everything, even if nobody reads its log. */
+/** Sends requests for a while to a gateway with a memory limit. It has to answer all of them, even if nobody reads its log. */
 async function checkServes(limit: number, env: Record<string, string>): Promise<void> {
   if (!cgroup) throw new Error('No memory cgroup is writable');
   const group = join(cgroup.folder, GROUP);

@@ -15,7 +15,7 @@ import {
 } from '../helpers/servers.ts';
 
 // Two databases on one server, each with an administrator of its own who is no superuser. The roles that own the
-// functions are shared, so each administrator can become them: what keeps it from the other's rows is CONNECT.
+// functions are shared, so each administrator can become them: only CONNECT keeps it from the other's rows.
 
 const FILES = readMigrations(MIGRATIONS);
 const REFUSED = { code: '42501', message: expect.stringMatching(/^permission denied for database/) };
@@ -34,7 +34,7 @@ for (const { name, canRun, start } of SERVERS) {
     const as = <T>(login: string, database: string, work: (db: pg.Client) => Promise<T>) =>
       asAdmin(loginUrl(databaseUrl(server.adminUrl, database), login), work);
 
-    /** Migrates, and does what the hint of a refused migration says. */
+    /** Migrates, and follows the hint of a refused migration. */
     async function migrate(
       login: string,
       database: string,
@@ -98,7 +98,7 @@ for (const { name, canRun, start } of SERVERS) {
       await expect(as('dois', 'um', countKeys)).rejects.toMatchObject(REFUSED);
     });
 
-    test('the gateways of both work, the login of one being older than its migration', async () => {
+    test('the gateways of both work, also with a login that is older than the migration', async () => {
       expect(await as('gateway_um', 'um', listAlunos)).toHaveLength(100);
       expect(await as('gateway_dois', 'dois', listAlunos)).toHaveLength(100);
       await expect(as('gateway_dois', 'um', listAlunos)).rejects.toMatchObject(REFUSED);
