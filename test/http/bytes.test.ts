@@ -1,4 +1,4 @@
-// What depends on the bytes of a connection: how they are split into requests, who writes or closes when, and how many are unread.
+// Tests of the bytes of a connection: how they are split into requests, who writes or closes when, and how many are unread.
 
 import { EventEmitter, once } from 'node:events';
 import type { ServerResponse } from 'node:http';
@@ -38,7 +38,7 @@ const BODY = JSON.stringify(STUDENT);
 const get = (path: string, more = '') => `GET /v1${path} HTTP/1.1\r\n${HEAD}${more}\r\n`;
 const statusesOf = (text: string) => [...text.matchAll(/HTTP\/1\.1 (\d+)/g)].map(([, status]) => Number(status));
 
-/** Sends bytes and takes the one answer apart, whose headers have to be those of every answer. */
+/** Sends bytes and parses the one answer, which must have the headers of every answer. */
 async function raw(text: string): Promise<{ status: number; body: string }> {
   const [head = '', body = ''] = (await sendRaw(gateway.url, text)).split('\r\n\r\n');
   const [first = '', ...lines] = head.split('\r\n');
@@ -57,7 +57,7 @@ async function open(to = gateway): ReturnType<typeof openRaw> {
   return opened;
 }
 
-/** Everything that is answered to bytes, until the gateway closes its side. */
+/** Everything that the gateway answers to these bytes, until it closes its side. */
 async function exchange(text: string): Promise<string> {
   const { socket, read, ended } = await open();
   socket.write(text);
@@ -65,7 +65,7 @@ async function exchange(text: string): Promise<string> {
   return read();
 }
 
-/** Asks on a socket that reads nothing. */
+/** Sends a request on a socket that reads nothing. */
 async function askSilently(to: TestGateway, text: string): ReturnType<typeof openRaw> {
   const opened = await open(to);
   opened.socket.pause().write(text);
@@ -75,7 +75,7 @@ async function askSilently(to: TestGateway, text: string): ReturnType<typeof ope
 const isServing = async (to = gateway) =>
   expect((await send(`${to.url}/alunos`, { headers: { 'X-Api-Key': 'k' } })).status).toBe(200);
 
-/** Asks for a list, and gives what is told of an overload. */
+/** Requests a list. Returns what the answer says about an overload. */
 const ask = async ({ url }: TestGateway) => {
   const answer = await fetch(`${url}/academias`, { headers: { 'X-Api-Key': 'k' } });
   return { status: answer.status, retryAfter: answer.headers.get('Retry-After'), body: await answer.text() };
@@ -128,7 +128,7 @@ describe('a request', () => {
     expect((await raw(text)).status).toBe(200);
   });
 
-  test('has the keys of two header lines as one, which is none, and their tags as a list', async () => {
+  test('joins the keys of two header lines, which is no valid key, and reads their tags as a list', async () => {
     store.calls.length = 0;
     expect(await raw(`${GET}X-Api-Key: k\r\nIf-None-Match: "a"\r\nIf-None-Match: *\r\n\r\n`)).toMatchObject({
       status: 200,
@@ -151,14 +151,14 @@ describe('a body', () => {
   });
 
   test.each(['', 'Expect: 100-continue\r\n'])(
-    'that says to be too large is refused before it comes: %j',
+    'that is announced as too large is refused before it comes: %j',
     async (expectation) => {
       const { status } = await raw(`${POST}Connection: close\r\nContent-Length: 10000000000\r\n${expectation}\r\n`);
       expect(status).toBe(413);
     },
   );
 
-  test('is asked for when the client waits to be', async () => {
+  test('is asked for if the client waits for that', async () => {
     const head = `${POST}Connection: close\r\nExpect: 100-continue\r\nContent-Length: ${BODY.length}\r\n\r\n`;
     const answer = await sendRaw(gateway.url, head + BODY);
     expect(answer).toMatch(/^HTTP\/1\.1 100 Continue\r\n\r\nHTTP\/1\.1 201 Created\r\n/);
@@ -183,7 +183,7 @@ describe('a connection', () => {
     const { socket, ended } = await open();
     socket.write(text);
     await ended;
-    // To a connection that is closed on the other side the second write fails.
+    // If the gateway has closed the connection, the second write fails.
     const writing = setInterval(() => socket.write('more'), 20);
     await new Promise((resolve) => socket.once('close', resolve).once('error', resolve));
     clearInterval(writing);
@@ -243,7 +243,7 @@ test('a stalled body is a 408 during a stop too, which need not wait for the res
   const begun = once(stopped.server, 'request');
   socket.write(`${POST}Content-Type: application/json\r\nContent-Length: 20\r\n\r\n{`);
   await begun;
-  // In place of 10 s, from the next check on.
+  // Instead of 10 s. It applies from the next check on.
   stopped.server.requestTimeout = 1;
   const drained = stopped.server.drain({ noticeMs: 0, finishMs: 60_000 });
   await ended;
@@ -262,7 +262,7 @@ test('a request that was answered before its body came has no second answer', as
 });
 
 describe('while a client reads nothing', () => {
-  /** Starts a gateway whose lists are long, and a client that has asked for them and reads nothing. */
+  /** Starts a gateway with long lists, and a client that has requested them and reads nothing. */
   async function startUnread(requests: string, length = 8_000_000) {
     const long = createStubStore(() => ({ json: JSON.stringify('x'.repeat(length)), count: 1 }));
     const logged: EndedRequest[] = [];
@@ -272,7 +272,7 @@ describe('while a client reads nothing', () => {
     return { long, stopped, client, logged };
   }
 
-  /** Stops a gateway while a client begins to read, and gives all that the client has read. */
+  /** Stops a gateway while a client begins to read. Returns everything that the client has read. */
   async function readDuringStop({ server }: TestGateway, client: Awaited<ReturnType<typeof openRaw>>): Promise<string> {
     const drained = server.drain({ noticeMs: 0, finishMs: 60_000 });
     client.socket.resume();
@@ -310,7 +310,7 @@ describe('while a client reads nothing', () => {
 describe('while an answer is compressed', () => {
   const LIST = get('/alunos?limit=1000', 'Accept-Encoding: gzip\r\n');
 
-  /** A gateway that does something as soon as it has begun to. */
+  /** A gateway that calls `act` as soon as it compresses an answer. */
   const startWith = (act: () => void) =>
     startOwnGateway({
       store: createStubStore((call) => {
@@ -342,7 +342,7 @@ describe('while an answer is compressed', () => {
   test('clients that go away in the middle of it harm nobody', async () => {
     for (let n = 0; n < 20; n += 1) {
       const { socket, read } = await openRaw(gateway.url);
-      // Several on one connection, so that most of them wait for their turn when it ends.
+      // Several on one connection, so that most of them are waiting when it ends.
       socket.write(LIST.repeat(5));
       await once(socket, 'data');
       expect(read()).toMatch(/^HTTP\/1\.1 200 OK\r\n/);
@@ -400,7 +400,7 @@ test('sockets beyond the limit are closed, and counted, and those within it are 
   const second = await open(gateway);
   const third = await open(gateway);
   await third.ended;
-  // A worker would return it to the primary process otherwise, which would offer it again and again.
+  // Otherwise a worker would return it to the primary process, which would offer it again and again.
   expect(gateway.server).toMatchObject({ maxConnections: 2, dropMaxConnection: true });
   first.socket.write(get('/academias'));
   await waitFor(() => expect(first.read()).toMatch(/^HTTP\/1\.1 200 /));
@@ -434,7 +434,7 @@ describe('unread answers', () => {
 
   test('always have room for a single one', () => {
     expect(createMemoryBudget(0).admit(toAnswer(), 'a', 8_000_000)).toBe(true);
-    // A body, which comes in parts.
+    // A body that comes in parts.
     const incoming = createMemoryBudget(0);
     expect([incoming.take('a', 4_000), incoming.take('a', 9_000, 4_000), incoming.take('b', 1)]).toEqual([
       ...[true, true, false],

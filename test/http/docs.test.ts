@@ -44,7 +44,7 @@ afterAll(() => void server.close().closeAllConnections());
 
 const get = (path: string, headers: Record<string, string> = {}) => send(origin + path, { headers });
 
-/** The path of Scalar's script, as the page has it: with the hash of its content. */
+/** The path of Scalar's script on the page. It contains the hash of the content. */
 async function findScript(): Promise<string> {
   const { text } = await get('/docs');
   return `/${/src="(docs\/scalar-[\da-f]{10}\.js)"/.exec(text)?.[1]}`;
@@ -62,7 +62,7 @@ describe('the document', () => {
   });
 
   test.each(['/openapi.json', '/openapi.yaml', '/docs', '/docs/start.js', '/docs/openapi.json'])(
-    'is not sent again to who has it: %s',
+    'is not sent again to a client that has it: %s',
     async (path) => {
       const { headers } = await get(path);
       const { status, text } = await get(path, { 'If-None-Match': headers.etag ?? '' });
@@ -79,7 +79,7 @@ describe('the document', () => {
     expect((await get('/docs')).text).toContain('<title>Edited &#60;b&#62; &#38; &#34;saved&#34;</title>');
   });
 
-  test('of the page leaves optional parameters out of the examples of others, where operations share them too', async () => {
+  test('of the page leaves optional parameters out of the examples of others, even if operations share them', async () => {
     const nome: OpenAPIV3.ParameterObject = { name: 'nome', in: 'query', examples: { byName: { value: 'Ana' } } };
     const content = { 'application/json': { examples: { firstPage: { value: [] } } } };
     const components = { parameters: { nome }, responses: { Alunos: { description: 'Students', content } } };
@@ -194,14 +194,14 @@ describe('in Portuguese', () => {
     expect(await read('?lang=pt-BR', PORTUGUESE)).toEqual({ ...inEnglish, other });
   });
 
-  test('but for a text that has no translation', async () => {
+  test('except for a text without a translation', async () => {
     const item = document.paths['/alunos'];
     const operation = { ...item?.get, summary: ADDED } as OpenAPIV3.OperationObject;
     served = { ...document, paths: { ...document.paths, '/alunos': { ...item, get: operation } } };
     expect(await read('', PORTUGUESE)).toEqual({ ...inPortuguese, summary: ADDED });
   });
 
-  test('without a change of examples, of names and of the served document', async () => {
+  test('without changes to examples, names and the served document', async () => {
     const shown: OpenAPIV3.Document = JSON.parse((await get('/docs/openapi.json', PORTUGUESE)).text);
     expect(shown.paths['/alunos']?.post?.requestBody).toMatchObject({
       content: {
@@ -215,14 +215,14 @@ describe('in Portuguese', () => {
 });
 
 describe("Scalar's script", () => {
-  // After an update, `npm run generate` writes the file anew.
+  // After an update of Scalar, `npm run generate` writes the file again.
   const installed = readInstalled();
 
   test.each([
     ['gzip, deflate, br, zstd', 'br', brotliDecompressSync],
     ['gzip, br;q=0', 'gzip', gunzipSync],
     ['identity', undefined, (bytes: Buffer) => bytes],
-  ])('is compressed for who takes %s', async (accepted, encoding, decode) => {
+  ])('is compressed for a client that accepts %s', async (accepted, encoding, decode) => {
     const { status, headers, bytes } = await get(await findScript(), { 'Accept-Encoding': accepted });
     expect([status, headers['content-encoding']]).toEqual([200, encoding]);
     expect(headers).toMatchObject({
@@ -237,7 +237,7 @@ describe("Scalar's script", () => {
 
 describe.skipIf(!canTestInBrowser())('in a browser', () => {
   let store: Store;
-  /** Without a look for the demo data, and with it. */
+  /** One without a search for the demo data, and one with it. */
   let gateways: readonly [TestGateway, TestGateway];
   let gateway: TestGateway;
   let browser: Browser;

@@ -1,4 +1,4 @@
-// What is answered to a request, by tables of requests: whatever the store is, so that it is a stub.
+// Tables of requests and their answers, which do not depend on the kind of store, so it is a stub.
 
 import { brotliDecompressSync, gunzipSync, gzipSync, inflateSync } from 'node:zlib';
 import type { OpenAPIV3 } from 'openapi-types';
@@ -15,7 +15,7 @@ import { createStubStore, createStudents, idOfStudent, limitsOf } from '../helpe
 const PANEL = 'https://painel.example';
 const LOCAL = 'http://localhost:5173';
 
-/** A schema, a value that breaks it, the message in either language, and where in the field. */
+/** A schema, a value that breaks it, the message in either language, and its place in the field. */
 const RULES: readonly [schema: object, value: unknown, english: string, portuguese: string, place?: string][] = [
   [{ type: 'string' }, 1, 'must be string', 'Informe um texto'],
   [{ type: 'integer' }, 1.5, 'must be integer', 'Informe um número inteiro'],
@@ -50,7 +50,7 @@ const RULES: readonly [schema: object, value: unknown, english: string, portugue
 const toFields = (toValue: (rule: (typeof RULES)[number]) => unknown, toPlace: typeof toValue = () => '') =>
   Object.fromEntries(RULES.map((rule, n) => [`p_${n}${toPlace(rule)}`, toValue(rule)]));
 
-/** The second one is refused with the message of the first. */
+/** The second form refuses a value with the message of the first. */
 const FORMS = [
   { type: 'integer', minimum: 5 },
   { type: 'number', minimum: 5 },
@@ -59,7 +59,7 @@ const FORMS = [
 const UNTRANSLATED = { type: 'string', minLength: 3, pattern: '^b', 'x-pattern-message': 'must begin with b' };
 const ITEM = { type: 'object', additionalProperties: false, required: ['a'], properties: { a: { type: 'integer' } } };
 
-/** The paths of a POST whose body has fields of these schemas. */
+/** The paths of a POST, and the schemas of the fields of its body. */
 const BODIES: Readonly<Record<string, object>> = {
   '/regras': toFields(([schema]) => schema),
   '/formas': { p_um: { oneOf: FORMS }, p_algum: { anyOf: FORMS } },
@@ -99,7 +99,7 @@ const PATHS = {
   '/notas/todas': { get: { ...list, operationId: 'notas' } },
 };
 
-/** What the store answers for keys that are no good. */
+/** The store's results for these keys. */
 const RESULTS: Readonly<Record<string, Result>> = {
   refused: { failure: { kind: 'refusedKey', text: 'API Key inválida' } },
   unlucky: storeFault('storeUnavailable', 'down'),
@@ -121,11 +121,11 @@ const store = createStubStore((call) => {
 });
 
 let gateway: TestGateway;
-/** For pages of two origins. */
+/** A gateway for pages of two origins. */
 let forPages: TestGateway;
-/** For all pages, without a store. */
+/** A gateway for all pages, without a store. */
 let forAll: TestGateway;
-/** What befalls a check of its store. */
+/** The result of its store's check. */
 let check = async () => storeFault('storeUnavailable', 'down').failure;
 
 beforeAll(async () => {
@@ -142,7 +142,7 @@ afterAll(() => Promise.all([gateway, forPages, forAll].map(({ close }) => close(
 
 type Options = SendOptions & { readonly key?: string | null; readonly language?: string; readonly to?: TestGateway };
 
-/** Sends a request to an operation, and holds the answer against what all of them have in common. */
+/** Sends a request to an operation, and checks what all answers have in common. */
 async function ask(
   target: string,
   { key = 'k', language, to = gateway, ...options }: Options = {},
@@ -166,7 +166,7 @@ async function ask(
   return answer;
 }
 
-/** The status of an answer, its language, and what is wrong with the request. */
+/** The status of an answer, the errors of the request, and the language. */
 async function refuse(target: string, options?: Options): Promise<unknown[]> {
   const { status, headers, text } = await ask(target, options);
   expect(namesIn(headers.vary).includes('accept-language')).toBe(status === 422);
@@ -209,7 +209,7 @@ test.each<(typeof ENDINGS)[number]>([
   ['the page with a slash', 308, '/docs/', {}],
   ['the page', 200, '/docs', {}],
 ])(
-  'the answer to %s, a %i, has the id of its request, and is of no use to a browser',
+  'the answer to %s, a %i, has the id of its request, and has the headers that protect a browser',
   async (_what, status, target, options) => {
     const { key = 'k', ...rest } = options;
     const headers = { 'X-Api-Key': key ?? '', 'X-Request-Id': 'asked', ...rest.headers };
@@ -222,7 +222,7 @@ test.each<(typeof ENDINGS)[number]>([
 );
 
 test.each(ENDINGS)(
-  'the answer to %s, a %i, is whole, in its language, and for pages of allowed origins alone',
+  'the answer to %s, a %i, is complete, in its language, and readable by pages of allowed origins alone',
   async (_what, status, target, options) => {
     const isCopy = options.method !== 'POST' && status <= 400;
     const headers = { ...(isCopy ? {} : { 'If-None-Match': '*' }), ...options.headers };
@@ -263,7 +263,7 @@ test('the store is told the id of the request, and whose turn it takes', async (
 
 test('a mistake of ours in an endpoint of operators is a 500 too', async () => {
   const before = check;
-  // Its result is kept for a second.
+  // The result of a check is kept for a second.
   check = () => Promise.reject(new Error('a mistake of ours'));
   await expect
     .poll(async () => (await send(new URL('/readyz', forAll.url).href)).text, { timeout: 60_000 })
@@ -276,12 +276,12 @@ describe('a path', () => {
     ...['/v1/', '/v1', '/v1/alunos/', '/v1/aluno', '/v1/alunos/1', '/v1/ALUNOS', '/v1/alunos.json', '/v1//alunos'],
     ...['/v1/anamnese', '/v1/alunos%2F', '/v1/..%2Falunos', '/v1/healthz', '/v2/alunos', '/v1alunos', '/favicon.ico'],
     ...['/readyz/x', '/healthz/', '/METRICS', '/docs/x'],
-  ])('that is none is not found, without a key too: %s', async (path) => {
+  ])('that does not exist is not found, even without a key: %s', async (path) => {
     const to = { ...gateway, url: new URL(gateway.url).origin };
     expect(await refuse(path, { key: null, to })).toEqual([404, 'Not found']);
   });
 
-  test('of an operation without /v1 is told so', async () => {
+  test('of an operation without /v1 is refused with a hint', async () => {
     const { status, text } = await send(`${new URL(gateway.url).origin}/alunos?limit=1`);
     expect([status, text]).toEqual([404, '{"error":"Not found: the path begins with /v1"}']);
   });
@@ -337,12 +337,12 @@ describe('the key', () => {
     expect(await taken({ key })).toEqual([200, [expected]]);
   });
 
-  test('is in its header, whatever the case of that', async () => {
+  test('is read from its header, in any case', async () => {
     expect(await taken({ key: null, headers: { 'x-aPI-kEY': 'k' } })).toEqual([200, ['k']]);
   });
 });
 
-test('a key with limits has them on its answers, and one call too many is refused without a body and a call', async () => {
+test('a key with limits gets them with its answers, and a call beyond them is refused without reading the body or calling the store', async () => {
   const rateLimits = { perAddress: 9, redisUrl: undefined };
   const to = await startOwnGateway({ store, rateLimits, hasWholeStore: true });
   const limitsTo = async (options: Options, target = '/alunos') => {
@@ -441,7 +441,7 @@ describe('a body', () => {
     ['nothing', {}, TEXT],
     ['JSON, with a byte order mark', { 'Content-Type': 'application/json' }, `\uFEFF${TEXT}`],
     ['JSON, of exactly the limit', { 'Content-Type': 'application/json' }, TEXT.padEnd(100_000)],
-  ])('is read as JSON, whatever it says that it is: %s', async (_what, headers, body) => {
+  ])('is read as JSON, whatever its Content-Type: %s', async (_what, headers, body) => {
     expect((await ask('/alunos', post(body, { headers }))).status).toBe(201);
   });
 
@@ -461,7 +461,7 @@ describe('a body', () => {
     expect(answer).toMatchObject([422, { p_nome: expect.any(Array) }, 'en']);
   });
 
-  test('reports every invalid field of up to 100, and of thousands 300 places and the total', async () => {
+  test('reports every invalid field of up to 100, and 300 places of thousands with the total', async () => {
     const [, error] = await refuse('/alunos', post(fields(100)));
     expect(Object.keys(error as object)).toHaveLength(102);
     const [, many] = await refuse('/itens', post(JSON.stringify({ p_itens: Array(5_000).fill({ b: 1 }) })));
@@ -539,7 +539,7 @@ describe('the language of a 422', () => {
     ['k', '{"p_valor":"abc"}', { p_valor: [english] }, 'en'],
     ['k', '{"p_valor":"a"}', { p_valor: [portuguese, english] }, 'pt-BR, en'],
     ['raising', '{}', { p_a: [date], p_b: ['must be in the future'] }, 'pt-BR, en'],
-  ])('is English where nobody has translated a text: %s %s', async (key, body, error, languages) => {
+  ])('is English for a text without a translation: %s %s', async (key, body, error, languages) => {
     expect(await refuse('/textos', post(body, { key, language: 'pt' }))).toEqual([422, error, languages]);
   });
 });
@@ -605,7 +605,7 @@ describe('a copy', () => {
     tag = whole.headers.etag ?? '';
   });
 
-  test('is kept by its client alone, which asks each time whether it holds', () => {
+  test('is private to its client, which asks each time whether it holds', () => {
     expect(whole.headers['cache-control']).toBe('private, no-cache');
   });
 
@@ -652,7 +652,7 @@ describe('compression', () => {
   const decode = ({ headers: { 'content-encoding': encoding }, bytes }: RawAnswer) =>
     (encoding ? DECODERS[encoding as 'br'](bytes) : bytes).toString();
 
-  // From what is too short, by what is encoded at once, to what is encoded aside.
+  // Answers that are too short to compress, those compressed at once, and those compressed in the background.
   test.each(Object.keys(DECODERS))('by %s gives the same text from a kilobyte on', async (encoding) => {
     for (const limit of [5, 7, 10, 100, 180, 185, 190, 195, 200, 500, 1_000]) {
       const [answer, plain] = [
@@ -706,7 +706,7 @@ describe('a page of another origin', () => {
     ask(target, { ...options, to, headers: { ...options.headers, Origin: origin } });
 
   test.each([PANEL, LOCAL])(
-    'of %s may ask with the methods and headers that there are, which is no call',
+    'of %s may use the methods and headers of the API, and asking for that is no call of the store',
     async (origin) => {
       const { status, headers } = await preflight(origin, forPages);
       expect([status, store.calls]).toEqual([204, []]);
@@ -721,7 +721,7 @@ describe('a page of another origin', () => {
   );
 
   test.each([{ Origin: PANEL }, { 'Access-Control-Request-Method': 'POST' }, {}])(
-    'gets for an OPTIONS that is no preflight, with %j, what it gets for any other method',
+    'gets for an OPTIONS that is no preflight, with %j, the answer to an unknown method',
     async (headers) => {
       const answers = ['/alunos', '/nada'].map((target) => ask(target, { method: 'OPTIONS', headers, to: forPages }));
       const allowed = 'Origin' in headers ? { 'access-control-allow-origin': PANEL } : {};

@@ -1,4 +1,4 @@
-// The functions that read header fields and write them, without HTTP.
+// The functions that read and write header fields, without HTTP.
 
 import type { IncomingMessage } from 'node:http';
 import { describe, expect, test } from 'vitest';
@@ -48,7 +48,7 @@ describe('X-Request-Id', () => {
 
   test.each([
     ...[undefined, '', 'x'.repeat(129), 'a b', 'a"b', 'a\\nb', 'a%0d%0ab', '<b>', 'a\xe9'],
-    // As Node joins two of them.
+    // Node joins two fields like this.
     'one, one',
     ...[`wms_live_${'a'.repeat(38)}`, `job-1/wms_demo_${'0'.repeat(9)}`],
   ])('is replaced by a new UUID: %#', (id) => {

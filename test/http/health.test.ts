@@ -26,7 +26,7 @@ const toReport = (status: string, store: string, contract: string) => ({ status,
 const READY = toReport('ready', OK, OK);
 
 describe('readiness', () => {
-  /** The functions as the document has them. */
+  /** The functions that agree with the document. */
   let functions: readonly DatabaseFunction[];
   const never = new Promise<never>(() => {});
 
@@ -43,7 +43,7 @@ describe('readiness', () => {
 
   type Options = { isDriftFatal?: boolean; deadlineMs?: number; document?: Promise<CompiledDocument> };
 
-  /** Of a store that does as it is told. */
+  /** The readiness of a gateway whose store has these parts. */
   async function create(parts: Partial<Store>, { document = compileOnce(), ...options }: Options = {}) {
     const told: string[] = [];
     const tell = (text: string) => void told.push(text);
@@ -62,7 +62,7 @@ describe('readiness', () => {
     return { readiness, asked, told };
   }
 
-  /** The functions with another one instead of a function. */
+  /** The functions, one of which is changed. */
   const withOther = (change: (one: DatabaseFunction) => DatabaseFunction) =>
     functions.map((one) => (one.name === 'listar_secoes' ? change(one) : one));
   const renamed = () => withOther((one) => ({ ...one, name: 'listar_outras' }));
@@ -104,7 +104,7 @@ describe('readiness', () => {
     expect(await (await create(parts(), options)).readiness.read()).toEqual(report);
   });
 
-  test('asks the store again after a second, and for its functions after ten, and tells of what is new', async () => {
+  test('asks the store again after a second, and for its functions after ten, and logs what is new', async () => {
     let found = functions;
     const { readiness, asked, told } = await create({ describe: async () => ({ functions: found }) });
     const readAfter = async (ms: number) => {
@@ -189,7 +189,7 @@ describe('readiness', () => {
     expect(lines).toEqual(lines.toSorted((one, another) => one - another));
   });
 
-  test('asks anew where it has failed itself', async () => {
+  test('asks again after a failure of its own', async () => {
     let fails = true;
     const { readiness } = await create({
       check: async () => {
@@ -224,7 +224,7 @@ test('/metrics of a worker whose primary process does not answer is a 503 withou
   expect([answer.status, await answer.text(), faults]).toEqual([503, '{"error":"No metrics in time"}', []]);
 });
 
-test('the demo data is looked for again where the store did not answer, before others are served for long', async () => {
+test('a gateway whose store did not answer looks for the demo data again, before it serves others for long', async () => {
   let isAway = true;
   const lost = storeFault('storeTimeout', new Error('it hangs'));
   const store = createStubStore(() => (isAway ? lost : { json: '[]', count: 0 }));

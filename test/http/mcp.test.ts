@@ -32,7 +32,7 @@ const FIELDS = { type: 'object', additionalProperties: false };
 const TEXT = { type: 'string' };
 const READ_ONLY = { ...TEXT, readOnly: true };
 const COUNT_OR_NULL = { type: 'integer', nullable: true };
-/** As JSON Schema has it, with the bounds of what JavaScript holds. */
+/** The same in JSON Schema, with the bounds of JavaScript's integers. */
 const ASKED_COUNT_OR_NULL = {
   type: ['integer', 'null'],
   ...{ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER },
@@ -117,7 +117,7 @@ const store = createStubStore((call) => {
 });
 
 let gateway: TestGateway;
-/** Serves operations of every shape. */
+/** The gateway with operations of every shape. */
 let other: TestGateway;
 const ended: EndedRequest[] = [];
 
@@ -138,7 +138,7 @@ afterAll(() => Promise.all([gateway.close(), other.close()]));
 const endpointOf = ({ url }: { readonly url: string }) => new URL('/mcp', url).href;
 const argsOf = () => store.calls.map(({ args: { p_api_key, ...args } }) => args);
 
-/** Connects the SDK's client, which ends with its test. */
+/** Connects the SDK's client, which is closed when the test ends. */
 async function connect(headers: Record<string, string> = AURORA, to = gateway): Promise<Client> {
   const client = new Client({ name: 'test', version: '1' });
   const transport = new StreamableHTTPClientTransport(new URL(endpointOf(to)), { requestInit: { headers } });
@@ -179,14 +179,14 @@ const toMessage = (params: object) => JSON.stringify({ jsonrpc: '2.0', id: 1, me
 const idOf = (wanted: string) => operations.find((one) => one.method === wanted && one.path === '/alunos')?.id ?? '';
 const [list, creation] = [idOf('GET'), idOf('POST')];
 
-/** What the operation answers to the same request. */
+/** The operation's answer to the same request. */
 async function ask(target: string, init: RequestInit = {}): Promise<{ isError: boolean; body: unknown }> {
   const answer = await fetch(gateway.url + target, { headers: AURORA, ...init });
   return { isError: answer.status >= 400, body: await answer.json() };
 }
 
 describe('the tools', () => {
-  test('are the operations of the document, with its instructions, for which no key is needed', async () => {
+  test('are the operations of the document, with its instructions, and are listed without a key', async () => {
     const client = await connect({});
     expect(document.info).toMatchObject({ 'x-instructions': client.getInstructions() });
     expect(client.getServerVersion()).toEqual({ name: document.info.title, version: document.info.version });
@@ -209,14 +209,14 @@ describe('the tools', () => {
       }
     }
     expect(tools.find(({ name }) => name === creation)?.inputSchema.required).toEqual(['p_nome', 'p_email']);
-    // By the names of tools, and not by methods and paths.
+    // The texts name tools, and not methods and paths.
     const texts = JSON.stringify(tools);
     expect(texts).not.toMatch(/\b(GET|POST) \//);
     expect(texts).toContain('hyphens to `listarAlunos` as `id_personal`.');
     expect(texts).toContain('from `listarPersonais` without hyphens');
   });
 
-  test('have schemas without fields that only answers have, and with what JSON Schema knows', async () => {
+  test('have input schemas in JSON Schema, without fields that only answers have', async () => {
     const { tools } = await (await connect({}, other)).listTools();
     const schemaOf = (id: string) => tools.find(({ name }) => name === id)?.inputSchema;
     const nome = TEXT;
@@ -232,7 +232,7 @@ describe('the tools', () => {
     expect(schemaOf('partes')?.properties?.['x-c']).not.toHaveProperty('x-note');
   });
 
-  test('have schemas of what they give, in which a value that is no object is the property result', async () => {
+  test('have output schemas, in which a value that is not an object is the property result', async () => {
     const { tools } = await (await connect({}, other)).listTools();
     const schemaOf = (id: string) => tools.find(({ name }) => name === id)?.outputSchema;
     const properties = { nome: TEXT, filho: S0, id: READ_ONLY, 'x-nota': { type: ['integer', 'null'] } };
@@ -247,7 +247,7 @@ describe('the tools', () => {
     expect(text).toContain('"structuredContent":{"result":12345678901234567890}');
   });
 
-  test('give what their schemas describe, as the client finds that knows them', async () => {
+  test('give what their schemas describe, as a client that knows them confirms', async () => {
     const store = await openTestStore();
     onTestFinished(() => store.close());
     const real = await open({ store });
@@ -257,7 +257,7 @@ describe('the tools', () => {
       expect(await callTool(id, { limit: 2 }, client)).toMatchObject({ isError: false, body: [{}, {}] });
     }
     expect(await callTool(creation, STUDENT, client)).toMatchObject({ isError: false, body: { nome: STUDENT.p_nome } });
-    // It refuses a student without a name.
+    // The client refuses a student without a name.
     const stub = await connect();
     await stub.listTools();
     await expect(stub.callTool({ name: creation, arguments: STUDENT })).rejects.toThrow("required property 'nome'");
@@ -276,7 +276,7 @@ describe('the tools', () => {
   });
 
   test.each([7, 40])(
-    'have %s records that may contain each other in a list that grows with the document',
+    'with %s records that may contain each other have a list no longer than ten documents',
     async (count) => {
       const names = Array.from({ length: count }, (_, n) => `R${n}`);
       const refOf = (name: string) => ({ $ref: `#/components/schemas/${name}` });
@@ -297,7 +297,7 @@ describe('the tools', () => {
 
   test.each([
     ['corpo', { body: { nome: 'Ana' } }, { p_body: { json: '{"nome":"Ana"}' } }, 'Done; there is no content.'],
-    // Null is as left out, unless it is a value.
+    // Null counts as left out, unless it is a value.
     ['arvore', { p_nome: null, p_idade: null }, { p_idade: null }, []],
     ['partes', { a: '../é?&/', b: true, 'x-c': 'ç' }, { p_a: '../é?&/', p_b: true, p_c: 'ç' }, []],
     ['partes', { a: 'a', preco_ate: 5, b: null }, { p_a: 'a', p_preco_ate: 5 }, []],
@@ -330,7 +330,7 @@ describe('the tools', () => {
   });
 
   test.each(lists)(
-    '$id answers what the operation answers, and says how to go on until its end',
+    '$id answers what the operation answers, and says how to get the next page until the end',
     async ({ id, path }) => {
       const client = await connect();
       const { body, isError } = await ask(`${path}?limit=100`);
@@ -363,7 +363,7 @@ describe('of another document, the tools', () => {
   test('take arrays, and have names that every model API takes', async () => {
     const petstore = await open({ document: readDocument('test/documents/petstore.yaml') });
     const client = await connect(AURORA, petstore);
-    // Another client, which does not know the schemas: the store gives no pets.
+    // A new client, which does not know the schemas: the store gives no pets.
     const { tools } = await (await connect(AURORA, petstore)).listTools();
     expect(tools.map(({ name }) => name)).toEqual(['findPets', 'addPet', 'find_pet_by_id', 'deletePet']);
     expect(tools[2]?.outputSchema).toMatchObject({ type: 'object', allOf: [{}, { required: ['id'] }] });
@@ -417,7 +417,7 @@ describe('the errors of a tool', () => {
     }
   });
 
-  test.each([[], ['Ana'], {}])('name a parameter that is no text: %j', async (value) => {
+  test.each([[], ['Ana'], {}])('name a parameter that is not a text: %j', async (value) => {
     const error = { nome: ['must be a string, a number or a boolean'], limit: ['must be >= 1'] };
     expect(await callTool(list, { nome: value, limit: 0 })).toEqual({ isError: true, body: { error } });
   });
@@ -427,13 +427,13 @@ describe('the errors of a tool', () => {
     ['a refused key', 'wrong', 'API Key inválida'],
     ['a rule of SQL', 'raising', { p_nome: ['must not be blank'] }],
     ['a fault of the store, without its cause', 'unlucky', 'Data store error'],
-  ])('are told for %s', async (_what, key, error) => {
+  ])('report %s', async (_what, key, error) => {
     const client = await connect(key ? { 'X-Api-Key': key } : {});
     expect(await callTool(creation, STUDENT, client)).toEqual({ isError: true, body: { error } });
     expect(gateway.faults.splice(0)).toHaveLength(key === 'unlucky' ? 1 : 0);
   });
 
-  test('are of the protocol for an unknown tool, and for arguments that are no object', async () => {
+  test('are protocol errors for an unknown tool, and for arguments that are not an object', async () => {
     await expect(callTool('nada')).rejects.toThrow('Unknown tool: nada');
     const { status, text } = await post(toMessage({ name: list, arguments: [1] }));
     expect({ status, error: JSON.parse(text).error.code }).toEqual({ status: 200, error: -32602 });
