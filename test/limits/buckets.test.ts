@@ -74,7 +74,7 @@ test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millise
   onTestFinished(() => client.disconnect());
   let now = 0;
   let key = '';
-  /** Redis with the clock of the test, and one bucket whatever its name; a busy machine must not let it expire meanwhile. */
+  /** Redis with the clock of the test, and one bucket for every name. It must not expire meanwhile on a busy machine. */
   const redis = {
     isReady: true,
     close: () => {},
@@ -102,14 +102,14 @@ test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millise
         for (const [ms, tokens] of steps) {
           now += ms;
           count += 1;
-          // A new name for each token: it remembers empty buckets by another clock.
+          // Each call has a new name, because `take` remembers empty buckets by another clock.
           expect(await take(`${count}`, size, tokens)).toEqual(await takeHere('a', size, tokens));
         }
       },
     ),
     { numRuns: 50 },
   );
-  // A token is less than the clock shows.
+  // The interval of a token is below the resolution of the clock.
   const live = {
     ...redis,
     eval: (script: string, name: string, args: readonly number[]) => client.eval(script, 1, name, ...args),

@@ -18,7 +18,7 @@ const OTHER = from('203.0.113.2');
 const TOO_MANY = { error: 'Too many requests' };
 
 let addresses = 0;
-/** From an address that has made no request yet. */
+/** The headers of an address that has made no request yet. */
 function newAddress(): Record<string, string> {
   addresses += 1;
   return from(`198.18.${addresses >> 8}.${addresses & 255}`);
@@ -33,10 +33,9 @@ type Options = Partial<Config['rateLimits'] & Omit<TestGatewayOptions, 'store'>>
   readonly takeToken?: TakeToken;
 };
 
-/** What is told when Redis is back. */
 const BACK = 'Requests are counted in Redis again';
 
-/** A gateway with a limit, behind a proxy, which ends with its test. */
+/** A gateway with a limit, behind a proxy. It is closed when its test ends. */
 async function startLimited(options: Options) {
   const { perAddress = 0, redisUrl, takeToken, ...others } = options;
   const store = createStudents(0);
@@ -51,7 +50,7 @@ async function startLimited(options: Options) {
     const body = text === '' ? '' : JSON.parse(text);
     return { status: answer.status, body, headers: answer.headers, ms: performance.now() - begun };
   };
-  /** Whether requests are counted in Redis, as the metrics have it. */
+  /** Whether requests are counted in Redis, according to the metrics. */
   const isShared = async () => {
     const metrics = await (await fetch(new URL('/metrics', url))).text();
     return /^gateway_rate_limits_shared 1$/m.test(metrics);
@@ -72,7 +71,7 @@ async function startTestProxy({ port }: RedisServer): Promise<FaultProxy & { url
   return { ...proxy, url: `redis://127.0.0.1:${proxy.port}` };
 }
 
-/** How many more requests a limit allows, by the header field. */
+/** The number of requests that a limit still allows, from the header field. */
 function remaining({ headers }: Answer): number {
   return Number(/^"address";r=(\d+);/.exec(headers.get('RateLimit') ?? '')?.[1]);
 }
@@ -94,7 +93,7 @@ test('counts a refused request for its operation', async () => {
   );
 });
 
-test('counts all keys of an address, and requests without one, and nothing if no limit is configured', async () => {
+test('counts requests of an address with any key, or without one, and none if no limit is configured', async () => {
   const { send } = await startLimited({ perAddress: 3 });
   expect((await (await startLimited({})).send(ONE)).headers.get('RateLimit')).toBeNull();
   await send(ONE);
@@ -104,7 +103,7 @@ test('counts all keys of an address, and requests without one, and nothing if no
   expect((await send(OTHER)).status).toBe(200);
 });
 
-test('answers a request too many with an id and no store call, and lets a page of another origin read it', async () => {
+test('answers a request beyond the limit with an id and no store call, and lets a page of another origin read it', async () => {
   const { send, calls } = await startLimited({ perAddress: 1, corsOrigins: ['https://painel.example'] });
   const headers = { ...ONE, Origin: 'https://painel.example', 'X-Request-Id': 'mine' };
   await send(headers);
@@ -119,7 +118,7 @@ test('answers a request too many with an id and no store call, and lets a page o
   expect(calls()).toBe(1);
 });
 
-test('limits nothing but the interface', async () => {
+test('limits only the API', async () => {
   const { send, url } = await startLimited({ perAddress: 1, corsOrigins: ['*'] });
   await send(ONE);
   expect((await send(ONE)).status).toBe(429);
@@ -132,14 +131,14 @@ test('limits nothing but the interface', async () => {
     headers: { Origin: 'https://painel.example', 'Access-Control-Request-Method': 'GET' },
   });
   expect([preflight.status, preflight.headers.get('RateLimit')]).toEqual([204, null]);
-  // Whoever looks for paths is limited too.
+  // Requests for unknown paths are limited too.
   expect((await fetch(new URL('/nada', url), { headers: ONE })).status).toBe(429);
 });
 
 describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   const PER_MINUTE = 1_000;
 
-  /** Two of them that have counted one request each. */
+  /** Starts two gateways that have counted one request each. */
   async function startTwo(redisUrl: string): Promise<[LimitedGateway, LimitedGateway]> {
     const one = await startLimited({ perAddress: PER_MINUTE, redisUrl });
     const other = await startLimited({ perAddress: PER_MINUTE, redisUrl });
@@ -147,7 +146,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     return [one, other];
   }
 
-  /** A machine that is busy may lose Redis once more. */
+  /** On a busy machine a gateway may lose Redis once more. */
   const expectShared = (one: LimitedGateway, other: LimitedGateway) =>
     waitFor(async () => {
       const left = remaining(await one.send(ONE));
@@ -162,7 +161,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
 
   test('count together, and refuse together', async () => {
     const { url: redisUrl } = await startTestRedis();
-    // A busy machine may lose Redis, which it is told of: others begin anew.
+    // On a busy machine a gateway may lose Redis, and logs that: then two new ones try.
     await waitFor(async () => {
       const address = newAddress();
       const one = await startLimited({ perAddress: 2, redisUrl });
@@ -184,7 +183,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     const client = new Redis(redisUrl);
     onTestFinished(() => client.disconnect());
     const name = 'gateway:{bucket}:address:203.0.113.1';
-    // A busy machine may lose Redis for a moment.
+    // On a busy machine the gateway may lose Redis for a moment.
     await waitFor(async () => {
       await client.flushall();
       await send(ONE);
@@ -198,7 +197,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
   test('count each by itself while Redis is gone, and together when it is back', async () => {
     const redis = await startTestRedis();
     const [one, other] = await startTwo(redis.url);
-    // A busy machine may have lost it for a moment.
+    // On a busy machine a gateway may have lost it for a moment.
     await waitFor(async () => expect([await one.isShared(), await other.isShared()]).toEqual([true, true]));
     const before = new Map([one, other].map((gateway) => [gateway, gateway.told().length]));
     await redis.stop();
@@ -238,10 +237,10 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     expect(Math.max(...atOnce.map(({ ms }) => ms))).toBeLessThan(10_000);
     const begun = performance.now();
     for (let n = 0; n < 60; n += 1) expect((await one.send(ONE)).status).toBe(200);
-    // Each of them would have waited for 120 ms.
+    // Otherwise each of them would have waited for 120 ms.
     expect(performance.now() - begun).toBeLessThan(6_000);
     await other.send(ONE);
-    // A slow one may be found again in between, and lost again.
+    // A slow Redis may be found again in between, and lost again.
     for (const { told } of [one, other]) expect(told()[0]).toContain('no answer within 120 ms');
     expect(warnings).toEqual([]);
     await proxy.pass();
@@ -267,7 +266,7 @@ describe.runIf(canTestRedis())('gateways that share a Redis', () => {
     },
   );
 
-  test('use the password of the URL, and serve with a wrong one, which is told without it', async () => {
+  test('use the password of the URL, and serve with a wrong one, which is logged without the password', async () => {
     const { port } = await startTestRedis(['--requirepass', 'only-for-tests']);
     const { send, told } = await startLimited({ perAddress: 2, redisUrl: `redis://:mistaken@127.0.0.1:${port}` });
     expect(await statuses(3, () => send(ONE))).toEqual([200, 200, 429]);

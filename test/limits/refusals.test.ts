@@ -13,7 +13,7 @@ describe('the permits', () => {
   beforeEach(() => void vi.useFakeTimers());
   afterEach(() => void vi.useRealTimers());
 
-  /** Delays refusals, of which one a minute and address is at once. */
+  /** Delays refusals, except for one a minute and address. */
   const create = () => {
     const refusals = createDelays(1);
     const isTaken = (address: string) => {
@@ -24,7 +24,7 @@ describe('the permits', () => {
     return { ...refusals, isTaken };
   };
 
-  test('are of no matter where delays are off', async () => {
+  test('do not matter if delays are off', async () => {
     const { takePermit, holdBack } = createDelays(0);
     for (let n = 0; n < 50; n += 1) {
       expect(takePermit(ADDRESS)).toBeDefined();
@@ -44,7 +44,7 @@ describe('the permits', () => {
     expect(isTaken(ADDRESS)).toBe(false);
   });
 
-  test('are taken while keys are verified, so that guesses at the same moment are no way around them', async () => {
+  test('are taken while keys are verified, so that guesses at the same moment do not evade them', async () => {
     const { holdBack, takePermit } = create();
     await holdBack(ADDRESS, never);
     const permits = Array.from({ length: 11 }, () => takePermit(ADDRESS));
@@ -61,12 +61,12 @@ describe('the permits', () => {
     expect([await holdBack(ADDRESS, never), await holdBack(ADDRESS, never)]).toEqual([true, false]);
   });
 
-  test('are forgotten of the address that was quiet for the longest after 10,000 others', async () => {
+  test('of the address that was quiet for the longest are forgotten after 10,000 others', async () => {
     const { holdBack } = create();
     const address = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`;
     for (let n = 0; n < 10_001; n += 1) await holdBack(address(n), never);
     await holdBack(address(10_000), gone);
-    // Held back, this one would have to be gone first.
+    // If it were held back, this would never end: the clock stands still, and the client waits.
     expect(await holdBack(address(0), never)).toBe(true);
   });
 });
@@ -89,7 +89,7 @@ describe('a gateway that gives an address one refusal a minute at once', () => {
     return [answer.status, await answer.json()];
   }
 
-  /** Whether a refusal is still not answered when a correct key that came after it is. */
+  /** Whether a refusal is still unanswered when a correct key that came later has its answer. */
   async function isLate(gateway: TestGateway): Promise<boolean> {
     const controller = new AbortController();
     let isAnswered = false;
@@ -142,11 +142,11 @@ describe('a gateway that gives an address one refusal a minute at once', () => {
     await guess();
     const guesses = Array.from({ length: 10 }, guess);
     await waitFor(() => expect(store.calls).toHaveLength(11));
-    // The client gives up, to guess again at once.
+    // The client gives up in order to guess again at once.
     client.abort();
     await Promise.all(guesses);
     const told = [429, { error: 'Too many refused requests' }];
-    // Whether a key is right is not told either, until it was accepted once.
+    // Until a key was accepted once, the answer does not reveal that it is correct either.
     for (const key of ['wrong', KEYS.bosque]) expect(await send(gateway, key)).toEqual(told);
     expect(store.calls).toHaveLength(11);
     expect((await send(gateway, KEYS.aurora))[0]).toBe(200);

@@ -1,4 +1,4 @@
-// What is counted, when it is recorded, and that nothing counts twice: with a clock that is moved, on every store.
+// Checks what is counted, when it is recorded, and that nothing counts twice, on every store, with a clock that the tests move.
 
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { createRecord } from '../../src/http/context.ts';
@@ -9,7 +9,7 @@ import { KEYS } from '../helpers/api.ts';
 import { openTestStore } from '../helpers/gateway.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-/** What an administrator does. */
+/** Sets the limits of a key, as an administrator does. */
 const SET_LIMITS = `
   create function public.set_limits(p_key text, p_limits jsonb) returns void language sql security definer
     set search_path = pg_catalog, pg_temp
@@ -20,12 +20,12 @@ const never = new AbortController().signal;
 const away: Result = { failure: { kind: 'storeUnavailable', cause: new Error('it is away'), connectionLost: true } };
 
 let store: Store;
-/** What befalls the calls of record_usage. */
+/** What happens to the calls of record_usage. */
 let onRecord: (make: () => Promise<Result>) => Promise<Result>;
 let recorded: Call[];
-/** Of the test alone. */
+/** The year of the test, which no other test has. */
 let year = 2030;
-/** At first just before the month ends in America/Sao_Paulo, and past it in UTC. */
+/** At first just before the end of the month in America/Sao_Paulo, and after it in UTC. */
 let clock: number;
 let told: string[];
 
@@ -59,7 +59,7 @@ async function ask(call: Call): Promise<string> {
 type Ended = { readonly status: number; readonly limit?: string; readonly policy?: string; readonly wait?: number };
 type Process = { readonly usage: Usage; call(operation?: string, key?: string, status?: number): Promise<Ended> };
 
-/** The usage of a process, and calls as the handler makes them. */
+/** Opens the usage of a process, and makes calls as the handler does. */
 function start(recordEveryMs = 2 ** 31 - 1): Process {
   const tell = (text: string) => void told.push(text);
   const usage = openUsage({
@@ -95,7 +95,7 @@ function start(recordEveryMs = 2 ** 31 - 1): Process {
   };
 }
 
-/** The usage of a key, as its partner sees it, on the days of the test. */
+/** The usage of a key on the days of the test, as its partner sees it. */
 async function read(key = KEYS.aurora): Promise<string[]> {
   const args = { p_api_key: key, p_dia_gte: `${year}-01-01` };
   const rows = JSON.parse(await ask({ function: 'consultar_uso', args, returns: 'rows', readOnly: true }));
@@ -108,14 +108,14 @@ async function read(key = KEYS.aurora): Promise<string[]> {
 const sequences = () => recorded.map(({ args }) => args.p_sequence);
 const rows = (batch: number) => JSON.parse((recorded[batch]?.args.p_rows as JsonText | undefined)?.json ?? '');
 
-test('counts calls by day, operation and class of status, for the key alone that was sent', async () => {
+test('counts calls by day, operation and class of status, for the key that was sent alone', async () => {
   const { call, usage } = start();
   await call();
   await call('listarAcademias', KEYS.aurora, 422);
   await call('listarTreinos');
   clock += 1_000;
   await call('listarTreinos');
-  // Clocks are corrected.
+  // Clocks may be set back.
   clock -= 1_000;
   await call('listarTreinos', KEYS.aurora, 304);
   await call('listarTreinos', KEYS.aurora, 502);
@@ -138,7 +138,7 @@ test('asks the store once for a new key, and for all keys of a batch together', 
   await usage.flush();
   expect(sequences()).toEqual([null, null, 1, null]);
   expect(rows(2)).toHaveLength(4);
-  // Deletes what is too old, once a minute.
+  // This call deletes what is too old, once a minute.
   expect(rows(3)).toEqual([]);
   await call();
   await usage.flush();
@@ -152,14 +152,14 @@ test('does not count an unknown key or path, and asks the store nothing more for
   const request = createRecord('GET', '/nada', {});
   usage.request({ ...request, endpoint: 'none', status: 404, durationMs: 1, responseBytes: 1 });
   await usage.flush();
-  // Without calls too it deletes what is too old.
+  // What is too old is deleted even without calls.
   expect([sequences(), rows(0)]).toEqual([[null], []]);
   clock += 60_000;
   await usage.flush();
   expect(sequences()).toEqual([null, null]);
 });
 
-test('counts a key whose calls all fail, and of those that the store does not know none', async () => {
+test('counts a key whose calls all fail, but none that the store does not know', async () => {
   await setLimits({ per_day: 2 });
   const { call, usage } = start();
   const statuses: number[] = [];
@@ -171,7 +171,7 @@ test('counts a key whose calls all fail, and of those that the store does not kn
   expect(rows(recorded.length - 2)).toHaveLength(2);
 });
 
-test('sends so many keys in a batch as have time in a call, and all that were counted', async () => {
+test('sends all keys that were counted, and in each batch only as many as a call has time for', async () => {
   const { call, usage } = start();
   onRecord = async () => ({ json: '[]', count: 0 });
   for (let n = 0; n < 300; n += 1) await call('listarAcademias', `wms_demo_${n}`);
@@ -186,7 +186,7 @@ test('records by itself what was counted', async () => {
   await waitFor(async () => expect(await read()).toEqual(['11-30 listarAcademias 2xx 1']));
 });
 
-test('keeps what cannot be recorded until the store is back, and tells of each once', async () => {
+test('keeps what cannot be recorded until the store is back, and logs each once', async () => {
   const { call, usage } = start();
   onRecord = async () => away;
   for (let n = 0; n < 3; n += 1) {
@@ -265,7 +265,7 @@ describe('a key with limits', () => {
     expect(await call()).toEqual({ status: 429, policy, limit: limit(1, 0, 60), wait: 60 });
     clock += 1_000;
     expect((await call()).status).toBe(200);
-    // Clocks are corrected: what the earlier day has is known with the next batch.
+    // Clocks may be set back: the calls of the earlier day are known with the next batch.
     clock -= 1_000;
     expect((await call()).status).toBe(200);
     await usage.flush();
@@ -287,14 +287,14 @@ describe('a key with limits', () => {
     expect(await call()).toMatchObject({ status: 429, limit: limit(1, 0) });
   });
 
-  test('has one quota in all processes, also in one that has started anew', async () => {
+  test('has one quota in all processes, also in one that has restarted', async () => {
     await setLimits({ per_day: 4 });
     const [one, other] = [start(), start()];
     for (const each of [one, other, one]) expect((await each.call()).status).toBe(200);
     await Promise.all([one.usage.flush(), other.usage.flush()]);
     expect(await statuses(1, other)).toEqual([200]);
     await other.usage.flush();
-    // The first one knows of the other's last call with its own next batch.
+    // The first process learns of the other's last call with its own next batch.
     expect([await statuses(1, other), await statuses(1, one)]).toEqual([[429], [200]]);
     await one.usage.flush();
     expect(await statuses(1, one)).toEqual([429]);
@@ -332,7 +332,7 @@ describe('a key with limits', () => {
     }
   });
 
-  test('is not refused after a pause by limits that are higher by now, for which the store is asked once', async () => {
+  test('is not refused after a pause by limits that were raised meanwhile, and the store is asked for them once', async () => {
     clock -= 3_600_000;
     await setLimits({ per_day: 1 });
     const one = start(60_000);
@@ -343,7 +343,7 @@ describe('a key with limits', () => {
     expect(sequences()).toEqual([null, null]);
   });
 
-  test('is answered although its limits cannot be asked for, and has them with the next batch', async () => {
+  test('is answered although its limits cannot be read, and has them with the next batch', async () => {
     await setLimits({ per_day: 2 });
     const { call, usage } = start();
     onRecord = async () => away;
