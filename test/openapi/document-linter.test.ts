@@ -6,7 +6,7 @@ import { expect, test } from 'vitest';
 import { parseDocument } from 'yaml';
 import { withExample } from '../helpers/readme.ts';
 
-/** What `npm run check:document` says of a document: for each finding the place and the text. */
+/** The findings of `npm run check:document` in a document: the place and the text of each. */
 function lint(text: string): { code: number | null; found: string[] } {
   const folder = mkdtempSync(join(tmpdir(), 'linted-'));
   const file = join(folder, 'openapi.yaml');
@@ -21,15 +21,15 @@ function lint(text: string): { code: number | null; found: string[] } {
 test('the linter accepts the operation of docs/adding-an-operation.md', () => {
   const text = withExample(readFileSync('openapi.yaml', 'utf8'));
   expect(text).toContain('\n  /personais/contagem:\n    get:\n');
-  // As npm run operation writes a check such as preco > 0.
+  // `npm run operation` writes this for a check such as preco > 0.
   const document = parseDocument(text);
   document.setIn(['components', 'schemas', 'Offset', 'exclusiveMinimum'], true);
-  // Parts that repeat, with a mark between them.
+  // Repeated parts with a mark between them.
   document.setIn(['components', 'schemas', 'Offset', 'pattern'], '^([a-z0-9]+-)*[a-z0-9]+$');
   expect(lint(document.toString())).toEqual({ code: 0, found: [] });
 });
 
-test('the linter refuses values without bounds, and answers without what every one has', () => {
+test('the linter refuses values without bounds, and answers without what every answer needs', () => {
   const document = parseDocument(readFileSync('openapi.yaml', 'utf8'));
   const gyms = ['paths', '/academias', 'get'];
   document.deleteIn(['components', 'schemas', 'NovoAluno', 'properties', 'p_sexo', 'maxLength']);

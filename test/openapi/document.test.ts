@@ -7,7 +7,7 @@ import { sendRaw } from '../helpers/raw.ts';
 import { createStubStore } from '../helpers/stub-store.ts';
 import { failuresOf, outcomesOf, startChecks } from '../scripts/conformance/checks.ts';
 
-// What the document says, on every store: the contract sends every example, and values that the schemas accept and refuse.
+// Checks the document on every store: the contract sends every example, and values that the schemas accept and refuse.
 
 const examples = readExamples(document);
 const { run, close } = await startChecks();
@@ -33,13 +33,13 @@ describe.each(operations)('$id', ({ id, method, path, operation }) => {
     expect('304' in operation.responses).toBe(method === 'GET');
   });
 
-  test('keeps the contract, of which no part is left out but what needs another state', async () => {
+  test('keeps the contract, and nothing is left out but what needs another state', async () => {
     const report = await run({ only: [id], demo: true, runs: 1, otherKey: KEYS.bosque, readKey: KEYS.readOnly });
     expect(failuresOf(report)).toEqual([]);
     expect(report.sections.map(({ title }) => title)).toEqual([`${method} ${path}`, 'Paths', 'Another tenant']);
     const unsent = own.filter(needsState);
     const names = unsent.map(({ name, status }) => `answers the example ${name} with ${status}`);
-    // Without the list of its records, without an id among its inputs, or where the other tenant has no records, nothing is compared.
+    // Nothing is compared without the list of its records or an id among its inputs, or if the other tenant has no records.
     names.push('no page had a record of the other key', 'leaves the records of the other key as they were');
     const leftOut = outcomesOf(report).filter(({ result, name }) => result === 'skipped' && !names.includes(name));
     expect(leftOut).toEqual([]);
@@ -49,7 +49,7 @@ describe.each(operations)('$id', ({ id, method, path, operation }) => {
   });
 });
 
-/** Whether the answer depends on what no request leads to. */
+/** Whether the answer depends on a state that no request leads to. */
 function needsState({ store, rateLimit, connection }: Example): boolean {
   return store === 'unavailable' || rateLimit !== undefined || connection !== undefined;
 }
@@ -63,7 +63,7 @@ test.runIf(inject('kind') === 'postgres')('the examples of other states are answ
     store: withoutStore.store,
     rateLimits: { perAddress: 1, redisUrl: undefined },
   });
-  // It takes the one token, which comes back after a minute.
+  // This takes the one token, which comes back after a minute.
   await fetch(`${limited.url}/nada`);
   const send = async ({ connection, rateLimit, request: { target, ...request } }: Example) => {
     if (connection === undefined) {
@@ -73,7 +73,7 @@ test.runIf(inject('kind') === 'postgres')('the examples of other states are answ
     const [head = '', body = ''] = answer.split('\r\n\r\n');
     return { status: Number(head.split(' ')[1]), body: JSON.parse(body) };
   };
-  // All at once, since each request that stalls takes the seconds that the gateway waits.
+  // All at once, because each request that stalls takes the seconds that the gateway waits.
   await Promise.all(
     examples.filter(needsState).map(async (example) => {
       const { status, body } = await send(example);

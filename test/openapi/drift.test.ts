@@ -9,7 +9,7 @@ import { document, operations } from '../helpers/api.ts';
 import { as, type Db, openDatabase, rows } from '../helpers/database.ts';
 import { compileOnce } from '../helpers/gateway.ts';
 
-// Each rule of the check, broken by a migration or by an edit of the document.
+// Breaks each rule of the check by a migration or by an edit of the document.
 
 let db: Db;
 
@@ -21,14 +21,14 @@ afterAll(() => db.close());
 
 type Edit = (paths: OpenAPIV3.PathsObject, document: OpenAPIV3.Document) => void;
 
-/** What is found after a migration and an edit, both of which are gone afterwards. */
+/** The findings after a migration and an edit, both of which are undone. */
 async function check(sql: string, edit?: Edit): Promise<Difference[]> {
   const edited = structuredClone(document);
   edit?.(edited.paths, edited);
   const compiled = await (edit ? compile(edited) : compileOnce());
   return as(db, 'postgres', async () => {
     await db.exec(sql);
-    // What the gateway sees, it sees as this role.
+    // The gateway reads the description as this role.
     await db.exec('set local role gateway');
     const [row] = await rows<{ json: string }>(db, DESCRIPTION.text);
     return findDrift(compiled.operations, JSON.parse(row?.json ?? ''));
@@ -42,7 +42,7 @@ const FUNCTION = {
   clauses: 'stable security definer set search_path = pg_catalog, pg_temp',
 };
 
-/** The function of the list of gyms with something changed, published. */
+/** Replaces the function of the list of gyms by a changed one, and publishes it. */
 function changed(change: Partial<typeof FUNCTION>): string {
   const { args, returns, clauses } = { ...FUNCTION, ...change };
   return `drop function ${SIGNATURE};
@@ -50,7 +50,7 @@ function changed(change: Partial<typeof FUNCTION>): string {
     select private.publish('public.listar_academias')`;
 }
 
-/** The findings as texts; all are of the one operation, and only an addition says that it is one. */
+/** The findings as texts. All are of the one operation, and an addition says that it is one. */
 async function find(sql: string, edit?: Edit): Promise<string[]> {
   const findings = await check(sql, edit);
   for (const finding of findings) {
@@ -61,21 +61,21 @@ async function find(sql: string, edit?: Edit): Promise<string[]> {
   );
 }
 
-/** The arguments or the columns of the function with a text replaced. */
+/** Replaces a text in the arguments or the columns of the function. */
 const withArgs = (from: string, to: string) => changed({ args: FUNCTION.args.replace(from, to) });
 const withColumns = (from: string, to: string) => changed({ returns: FUNCTION.returns.replace(from, to) });
 
 const withPage = (type: string) =>
   `create domain private.pagina as ${type}; ${withArgs('p_offset integer', 'p_offset private.pagina')}`;
 
-/** The function, or the list of gyms, with a parameter more. */
+/** Adds a parameter to the function, or to the list of gyms. */
 const withOrder = (type: string) => changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` });
 const toOrder =
   (schema: object): Edit =>
   (paths) => {
     paths['/academias']?.get?.parameters?.push({ name: 'ordem', in: 'query', schema });
   };
-/** The list of gyms with another schema of its answer. */
+/** Gives the list of gyms another schema of its answer. */
 const withAnswer =
   (change: (schema: OpenAPIV3.ArraySchemaObject) => unknown): Edit =>
   (paths) => {
@@ -93,14 +93,14 @@ const toText = withAnswer(() => ({ type: 'string' }));
 const toOne = withAnswer(({ items }) => items);
 const GYM = parse(`{ type: object, required: [id], properties: {
   id: { type: string, format: uuid }, ativo: { type: boolean }, criado_em: { type: string, format: date-time } } }`);
-/** The answer with another schema of the name. */
+/** Gives the answer another schema of the name. */
 const withName = (nome: object, more = {}) =>
   withAnswer((list) => ({ ...list, items: { ...GYM, ...more, properties: { ...GYM.properties, nome } } }));
 const toInteger = withName({ type: 'integer' });
 const toInt32 = withName({ type: 'integer', format: 'int32' });
 const ADDED = 'the response has no tenant_id; it returns the column tenant_id (an addition)';
 
-/** What is broken by a migration or an edit, and the finding. */
+/** What the document needs of the database, a migration or an edit that breaks it, and the finding. */
 const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | RegExp | undefined, edit?: Edit]>> = {
   'a function': [`drop function ${SIGNATURE}`, 'x-rpc names the function; there is none of that name in schema public'],
   'one function': [
@@ -258,7 +258,7 @@ test.each(Object.entries(NEEDS))('a list needs %s', async (_what, [sql, finding,
   expect(await find(sql, edit)).toEqual(expected === undefined ? [] : [expected]);
 });
 
-test('the function that records the use of keys has to be there', async () => {
+test('the function that records the use of keys has to exist', async () => {
   expect(await check('drop function public.record_usage(uuid, integer, date, integer, jsonb)')).toMatchObject([
     { function: 'record_usage', place: ['components', 'securitySchemes'] },
   ]);
@@ -292,7 +292,7 @@ test('only the fields of a closed object are an argument each', async () => {
   });
 });
 
-test('a time has a zone with minutes, and an array is none of texts unless the document says so', () => {
+test('timetz is not written as a time of JSON Schema, and text[] holds only an array of texts', () => {
   const time = { type: 'string', format: 'time' };
   const types = ['time with time zone', 'text'];
   expect(types.map((type) => isWrittenAs(time, { type }))).toEqual([false, true]);
@@ -301,7 +301,7 @@ test('a time has a zone with minutes, and an array is none of texts unless the d
   expect([text, texts].map((schema) => canHold(schema, { type: 'text[]', labels: undefined }))).toEqual([false, true]);
 });
 
-test.each([undefined, false])('may be null only where the document says so, x-never-null: %j', async (isNever) => {
+test.each([undefined, false])('null is allowed only if the document says so, x-never-null: %j', async (isNever) => {
   const edit: Edit = (_paths, { components }) => {
     const student = components?.schemas?.Aluno as OpenAPIV3.SchemaObject;
     Object.assign(student.properties?.email ?? {}, { 'x-never-null': isNever });
@@ -315,7 +315,7 @@ test.each([undefined, false])('may be null only where the document says so, x-ne
   );
 });
 
-test('a constraint that has a text of its own is there', async () => {
+test('a constraint that has a text of its own has to exist', async () => {
   const findings = await check('', (paths) => {
     const texts = { api_keys_by_prefix: 'another key has this prefix', api_keys_by_name: 'another key has this name' };
     Object.assign(paths['/alunos']?.post?.responses ?? {}, {
@@ -334,7 +334,7 @@ test('a constraint that has a text of its own is there', async () => {
   ]);
 });
 
-test('a write is volatile', async () => {
+test('a write has to be volatile', async () => {
   const findings = await check(
     'alter function public.criar_aluno(text, text, text, text, text, text, uuid, text, text) stable',
   );
@@ -362,7 +362,7 @@ test.each([
   ['create role service_role; grant execute on function $ to service_role', ''],
 ])('the security is that of a published function, after %s', async (sql, finding) => {
   const findings = await check(sql.replace('$', SIGNATURE));
-  // A change of the owner is one of every function, and the secret key of a Supabase project may execute them.
+  // A change of the owning role concerns every function. service_role may execute them: it is a Supabase project's secret key.
   if (finding === undefined) expect(findings).toHaveLength(operations.length);
   else expect(findings.map(({ database }) => database)).toEqual(finding === '' ? [] : [finding]);
   for (const { document, function: name } of findings) {

@@ -15,7 +15,7 @@ function readFrom(operation: object, others = {}) {
   return readExamples(document as unknown as OpenAPIV3.Document);
 }
 
-test('an example without a name is sent where it is of a success, with those of the body and of required parameters', () => {
+test('an unnamed example of a success is sent, with the examples of the body and of required parameters', () => {
   const responses = { 200: success, 404: { description: '', ...missing } };
   const examples = readFrom({ parameters: [id, unit, order], requestBody: body, responses });
   expect(examples).toMatchObject([
@@ -28,7 +28,7 @@ test('an example without a name is sent where it is of a success, with those of 
   ]);
 });
 
-test('an example without a name is not sent where the request needs what has none', () => {
+test('an unnamed example is not sent if a required input has no example', () => {
   const responses = { 200: success };
   const required = { ...order, required: true, example: undefined };
   expect(readFrom({ parameters: [id, required], requestBody: body, responses })).toEqual([]);
@@ -36,7 +36,7 @@ test('an example without a name is not sent where the request needs what has non
   expect(readFrom({ parameters: [id], requestBody, responses })).toEqual([]);
 });
 
-test('a named example of an error says which request leads to it, or the request has one of its name', () => {
+test('a named example of an error says which request leads to it, or an input has an example of its name', () => {
   const named = { nada: { value: { error: 'Nada aqui' } } };
   const responses = { 200: success, 404: { description: '', content: { 'application/json': { examples: named } } } };
   const isSent = (parameter: object) =>
@@ -44,7 +44,7 @@ test('a named example of an error says which request leads to it, or the request
   expect([isSent(id), isSent({ ...id, examples: { nada: { value: 'x' } } })]).toEqual([false, true]);
 });
 
-test('a named example has them too, unless it says something else', () => {
+test('a named example takes the unnamed examples of inputs, unless it overrides them', () => {
   const named = { pesado: { value: { peso: 170 } }, vazio: { 'x-request': { rawQuery: '', path: { id: 'c' } } } };
   const responses = { 200: { description: '', content: { 'application/json': { examples: named } } } };
   const targets = readFrom({ parameters: [id, unit], requestBody: body, responses }).map(

@@ -14,14 +14,14 @@ import { createStubStore } from '../helpers/stub-store.ts';
 
 const store = createStubStore(() => Promise.reject(new Error('not called')));
 
-/** The document after a change to the one operation GET /academias. */
+/** The document with a change to the operation GET /academias. */
 function changed(change: (operation: OpenAPIV3.OperationObject) => void): OpenAPIV3.Document {
   const copy = structuredClone(document);
   change(copy.paths['/academias']?.get as OpenAPIV3.OperationObject);
   return copy;
 }
 
-/** A document as one of OpenAPI 3.1, without the schemas, which are those of 3.0. */
+/** A document as OpenAPI 3.1, without the schemas, which are written for 3.0. */
 function withoutSchemas(source: OpenAPIV3.Document): OpenAPIV3.Document {
   const { securitySchemes = {} } = document.components ?? {};
   return { ...source, openapi: '3.1.0', components: { securitySchemes } };
@@ -66,7 +66,7 @@ test('`after` takes records of several shapes, if each has an id', async () => {
   await expect(compile(list(record(['id']), record([])))).rejects.toThrow('the records must have the property id');
 });
 
-test('a field of a body that is only read is no argument', async () => {
+test('a read-only field of a body is no argument', async () => {
   const properties = { id: { type: 'string', readOnly: true }, p_nome: { type: 'string' } };
   const schema = { type: 'object', additionalProperties: false, properties };
   const { operations } = await compile(documentOf(jsonBody(schema)));
@@ -89,7 +89,7 @@ test.each([
   });
 });
 
-test('an enum allows null only where it has it, whatever nullable says', async () => {
+test('an enum allows null only if it contains null, whatever nullable says', async () => {
   const [a, b] = [['x'], ['x', null]].map((values) => ({ type: 'string', nullable: true, enum: values }));
   const schema = { type: 'object', properties: { a, b } };
   const responses = { 200: { description: 'Done', content: { 'application/json': { schema } } } };
@@ -97,7 +97,7 @@ test('an enum allows null only where it has it, whatever nullable says', async (
   expect(operations.get('um')?.optional).toEqual(['a']);
 });
 
-/** What a document makes of a request: the call, or the failure. */
+/** The call that a document makes of a request, or the failure. */
 async function read(
   source: OpenAPIV3.Document,
   target: string,
@@ -113,7 +113,7 @@ async function read(
   );
 }
 
-test('calls a function with its arguments in one order, whatever that of the body', async () => {
+test('calls a function with its arguments in one order, whatever the order of the body', async () => {
   const fields = { p_nome: 'Ana', p_email: 'ana@aurora.example', p_sexo: 'feminino' };
   const orders = [Object.entries(fields), Object.entries(fields).reverse()];
   for (const body of orders.map((entries) => JSON.stringify(Object.fromEntries(entries)))) {
@@ -185,9 +185,9 @@ test('a store that throws is a 500 without details, and is logged in full', asyn
   expect(gateway.faults).toEqual([{ kind: 'internal', cause: new Error('not called') }]);
 });
 
-test("the gateway's own paths, which no operation may have, are those that it answers", async () => {
+test('the gateway answers each of its own paths, which no operation may have', async () => {
   const gateway = await startOwnGateway({ store, docs: true, mcp: true });
-  // What it does not answer is a 404 of the operations.
+  // Paths that the gateway does not answer itself are a 404 of the operations.
   const answers = OWN_PATHS.map(async (path) => [
     path,
     (await fetch(new URL(path, gateway.url), { method: 'PUT' })).status,

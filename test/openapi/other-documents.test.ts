@@ -11,13 +11,13 @@ import { compileOnce, openDemoStore, startOwnGateway } from '../helpers/gateway.
 import { replay } from '../helpers/http-file.ts';
 import { failuresOf } from '../scripts/conformance/checks.ts';
 
-// Documents that are not ours, in the shapes that others write. Each has the SQL that serves it, and a file .http with calls and
-// their answers. The contract makes up calls too.
+// Documents of others, in the shapes that they write. Each has the SQL that serves it, and a .http file with calls and their answers.
+// The contract makes up calls too.
 
 const FOLDER = 'test/documents';
 const FILES = globSync(`${FOLDER}/*.{yaml,json}`).sort();
 
-/** The operations that the contract does not ask, and why. */
+/** The operations that the contract leaves out, and why. */
 const CONTRACTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   contacts: { 'contacts.put': 'a contact is put once' },
   everything: { trocarCabide: 'a status that it does not declare' },
@@ -28,10 +28,10 @@ const CONTRACTS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   tasks: { save_task_api_tasks__task_id__put: 'a task that is there already' },
 };
 
-/** The resource without calls in the file: a peg has another id each time. */
+/** The resource without calls in the file, since a peg has another id each time. */
 const NOT_CALLED = '/cabides';
 
-/** Where a document differs from the database. */
+/** The differences between a document and the database. */
 const DIFFERENCES: Readonly<Record<string, readonly string[]>> = {
   everything: ['criarCabide → criar_cabide: in the document there is no response 410'],
 };
@@ -59,7 +59,7 @@ describe.each(FILES.map((file) => [basename(file, extname(file)), file] as const
     document = readDocument(file);
   });
 
-  test('agrees with the database where it is meant to', async () => {
+  test('agrees with the database, except for the known differences', async () => {
     const { operations } = await compileOnce(document);
     const differences = (DIFFERENCES[name] ?? []).map((text) => expect.stringContaining(text));
     expect(findDrift(operations, functions).map(describeDifference)).toEqual(differences);
@@ -75,8 +75,8 @@ describe.each(FILES.map((file) => [basename(file, extname(file)), file] as const
     });
   }
 
-  // Last: it creates records.
-  test('is served as it says', async () => {
+  // This is last because it creates records.
+  test('keeps its contract', async () => {
     const contract = await readContract(document, compileOnce(document));
     const only = contract.operations.map(({ id }) => id).filter((id) => !(id in notAsked));
     const gateway = await startOwnGateway({ store, document });

@@ -5,13 +5,13 @@ import { expect, test } from 'vitest';
 import { compileFile } from '../../src/openapi/compile.ts';
 import { readTags } from '../../src/openapi/schema.ts';
 
-// Documents in several files, and what in them is a reference.
+// Documents in several files, and the values in them that are references.
 
 const SCHEME = 'securitySchemes: { apiKey: { type: apiKey, in: header, name: X-Api-Key } }';
 
 type Files = Readonly<Record<string, string | Buffer>>;
 
-/** Compiles FILES with others in addition, or instead, in a new folder. */
+/** Compiles FILES in a new folder, with others added or replaced. */
 function compileWith(others: Files) {
   const folder = mkdtempSync(join(tmpdir(), 'document-'));
   for (const [name, text] of Object.entries({ ...FILES, ...others })) {
@@ -105,7 +105,7 @@ discriminator: { propertyName: kind, mapping: ${mapping} }
   });
 });
 
-test('a discriminator knows a schema by the name that it had, where another component has that', async () => {
+test('a discriminator knows a renamed schema by its old name, which another component has', async () => {
   const { operations, source } = await compileWith({
     'openapi.yaml': MAIN.replace('schema: { $ref: schemas/Order.yaml }', 'schema: { $ref: forms/Choice.yaml }'),
     'forms/Choice.yaml': 'oneOf: [{ $ref: Order.yaml }, { $ref: Card.yaml }]\ndiscriminator: { propertyName: kind }\n',
@@ -118,7 +118,7 @@ test('a discriminator knows a schema by the name that it had, where another comp
   expect(oneOf.map((schema) => readTags(schema, 'kind'))).toEqual([['Order'], ['Card']]);
 });
 
-test('every mistake is told at once, each once, with file and line', async () => {
+test('all mistakes are reported together, each once, with file and line', async () => {
   const error = await compileWith({
     'openapi.yaml': MAIN.replace('x-rpc: list_orders', `x-rpc: ${'a'.repeat(64)}`)
       .replace('x-rpc: add_order', 'sumary: Add')
@@ -137,7 +137,7 @@ test('every mistake is told at once, each once, with file and line', async () =>
   ]);
 });
 
-test('a chain of references has what stands beside each, and a map the parts beside its reference', async () => {
+test('a chain of references keeps what is beside each, and a map keeps the parts beside its reference', async () => {
   const { operations, source } = await compileWith({
     'openapi.yaml': MAIN.replace(
       'schemas: { $ref: schemas/index.yaml }',
@@ -160,7 +160,7 @@ const ACCEPT = '  parameters: { A: { name: Accept, in: header, schema: { type: s
 const refTo = (component: string) => `{ $ref: '#/components/${component}' }`;
 const contentOf = (schema: string) => `{ application/json: { schema: ${schema} } }`;
 
-/** What has a mistake: the files that differ, and the message. */
+/** The changed files with a mistake, and the message. */
 const MISTAKES: Readonly<Record<string, readonly [files: Files, message: RegExp]>> = {
   'a reference, which is a URI, in the path of a file and in the pointer': [
     {

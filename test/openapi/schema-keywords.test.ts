@@ -10,11 +10,11 @@ import { ANNOTATIONS, createConverter, formOf, readProperties, scalarOf } from '
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 import { documentOf, jsonBody } from '../helpers/api.ts';
 
-// Every keyword of a schema that is served: what it allows is taken, and what it forbids is refused.
+// Checks every keyword of a schema: what it allows is accepted, and what it forbids is refused.
 
 type Row = readonly [schema: object, allowed: unknown, forbidden: unknown];
 
-/** By keyword, a schema, a value that it allows and one that it forbids. */
+/** For each keyword a schema, a value that it allows, and a value that it forbids. */
 const ROWS: Readonly<Record<string, Row>> = parse(`
 $ref: [{ $ref: '#/components/schemas/Short' }, abc, abcd]
 additionalProperties: [{ properties: { a: {} }, additionalProperties: { type: integer } }, { a: x, b: 1 }, { b: x }]
@@ -64,7 +64,7 @@ const WITHOUT_EFFECT = [
   ...['$defs', '$schema', 'contentEncoding', 'contentMediaType', 'contentSchema', 'definitions'],
 ];
 
-/** What else must be right, by version. */
+/** Further rows, by version. */
 const CASES: Readonly<Record<string, Readonly<Record<string, Row>>>> = parse(`
 3.0.3:
   an exclusive bound as a flag: [{ minimum: 5, exclusiveMinimum: true }, 6, 5]
@@ -108,7 +108,7 @@ const ALL = Object.entries({ ...CASES, '3.1.0': { ...ROWS, ...CASES['3.1.0'] } }
   Object.entries(rows).map(([name, row]) => [version, name, ...row] as const),
 );
 
-/** One document of each version, in which the operation of a row has its schema as the body. */
+/** A document of a version, in which the operation of each row has the schema of the row as its body. */
 const toDocument = (version: string) => `
 openapi: ${version}
 info: { title: Values, version: '1' }
@@ -133,7 +133,7 @@ const toPath = (index: number, schema: object) => `
 const compiled = new Map(['3.0.3', '3.1.0'].map((version) => [version, compile(parse(toDocument(version)))]));
 
 test('each keyword is in the table, or validates nothing', () => {
-  // An `if` has its `then`.
+  // `then` is tested with `if`.
   const tested = [...Object.keys(ROWS), 'then'];
   expect(KEYWORDS.filter((name) => !tested.includes(name) && !WITHOUT_EFFECT.includes(name))).toEqual([]);
   expect(tested.filter((name) => !KEYWORDS.includes(name))).toEqual([]);
@@ -152,7 +152,7 @@ test.each(ALL.map((row, index) => [...row, index] as const))(
 const convert = (schema: unknown, schemas: object = {}, use: 'request' | 'answer' = 'request') =>
   createConverter(use, { openapi: '3.1.0', components: { schemas } } as never)(schema);
 
-/** Whether an operation takes a body. */
+/** Whether an operation accepts a body. */
 function takes({ validators }: CompiledDocument, id: string, requestBody: unknown): boolean | undefined {
   return validators.get(id)?.every((check) => check({ path: {}, query: {}, header: {}, cookie: {}, requestBody }));
 }
@@ -160,7 +160,7 @@ function takes({ validators }: CompiledDocument, id: string, requestBody: unknow
 const CAT = `type: object, required: [kind], properties: { kind: { const: cat }, lives: { type: integer } }`;
 const DOG = `type: object, required: [kind], properties: { kind: { enum: [dog, fox] } }`;
 
-// Choices are validated in another form, for the sake of their errors.
+// Choices are validated in another form, for clearer errors.
 test.each([
   '{ oneOf: [{ const: cat }, { type: string, enum: [dog, 1] }] }',
   '{ oneOf: [{ const: cat }, { enum: [cat, dog] }] }',
@@ -198,7 +198,7 @@ test.each([
 
 const S = (n: number) => ({ $ref: `#/components/schemas/S${n}` });
 
-/** The document with so many schemas S0, S1, … beside its own, and a body that has each of them as a property, if it has no other. */
+/** The document with this many schemas S0, S1, … beside its own, and a body that has each of them as a property. */
 function withSchemas(
   length: number,
   toSchema: (n: number) => object,
@@ -245,7 +245,7 @@ test('a hundred and fifty resources that may contain each other, each with opera
   expect(operations.size).toBe(150);
 });
 
-/** Which values, as YAML, a schema allows that refers to others. */
+/** The values, in YAML, that a schema with references to others allows. */
 function filterBy(schemas: string, schema: string, values: string, use: 'request' | 'answer' = 'request'): unknown[] {
   const isValid = compileSchema(createAjv(), convert(parse(schema), parse(schemas), use));
   return parse(values).filter((value: unknown) => isValid(value));
@@ -272,7 +272,7 @@ const AS = `properties: { a: ${SELF} }`;
 const LISTS = `properties: { a: { type: array, items: ${SELF} } }`;
 const LISTS_2 = `properties: { a: { items: { allOf: [${SELF}] } } }`;
 
-// Each level would take twice the time.
+// Otherwise each level would take twice the time.
 test.each([
   `allOf: [{ ${AS} }, { ${AS} }]`,
   `anyOf: [{ ${LISTS} }, { required: [b], ${LISTS_2} }]`,
@@ -331,7 +331,7 @@ test.each([
   expect(filterBy(`{ Cat: ${toSchema(cat)}, Dog: ${toSchema(dog)} }`, schema, all)).toEqual(parse(`[${values}]`));
 });
 
-test('a discriminator that is only read chooses nothing in a request', () => {
+test('a read-only discriminator chooses nothing in a request', () => {
   const schemas = 'Cat: { type: object, required: [kind], properties: { kind: { type: string, readOnly: true } } }';
   const schema =
     "{ oneOf: [{ $ref: '#/components/schemas/Cat' }], minProperties: 0, discriminator: { propertyName: kind } }";
@@ -386,7 +386,7 @@ test.each([
 test.each([
   [{ allOf: [{ $ref: '#/components/schemas/Id' }, { readOnly: true }] }],
   [{ $ref: '#/components/schemas/Own' }],
-])('a property is read-only by a part too: %j', (id) => {
+])('a property is read-only if a part of its schema is: %j', (id) => {
   const schemas = { Id: { type: 'string' }, Own: { $ref: '#/components/schemas/Id', readOnly: true } };
   const schema = { type: 'object', required: ['id'], properties: { id } };
   const isValid = compileSchema(createAjv(), convert(schema, schemas));
@@ -409,8 +409,8 @@ test.each([
   },
 );
 
-// Ajv's own keyword compares each item with each other one, which takes minutes here.
-test('many items that have to be unique are compared in a moment', { timeout: 30_000 }, () => {
+// Ajv's own keyword compares every pair of items, which takes minutes here.
+test('many items are compared for uniqueness in a moment', { timeout: 30_000 }, () => {
   const isValid = compileSchema(createAjv(), { uniqueItems: true, items: { type: 'object' } });
   const items = Array.from({ length: 100_000 }, (_, a) => ({ a }));
   expect([isValid(items), isValid([...items, { a: 0 }])]).toEqual([true, false]);

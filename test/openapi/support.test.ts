@@ -10,7 +10,7 @@ import { formats } from '../../src/openapi/formats.ts';
 import { REFUSED, type Refused } from '../../src/openapi/mistakes.ts';
 import { KEYWORDS, REFERENCES } from '../../src/openapi/support.ts';
 
-// docs/openapi-support.md, row by row.
+// Checks docs/openapi-support.md, row by row.
 
 const page = readFileSync('docs/openapi-support.md', 'utf8');
 const [supported = '', refused = ''] = page.split(/^## (?:Refused|Arguments)$/m);
@@ -38,7 +38,7 @@ components:
     bearer: { type: http, scheme: bearer }
 `;
 
-/** Puts a value at a place of a document, such as `servers 0 url`; GET is the operation, and Pet a schema. */
+/** Puts a value at a place of a document, such as `servers 0 url`. GET stands for the operation, and Pet for a schema. */
 function put(document: OpenAPIV3.Document, [place, value]: [string, unknown]): OpenAPIV3.Document {
   const names = place.replace(/^GET/, GET).replace(/^Pet$/, PET).split(' ');
   const last = names.pop() ?? '';
@@ -59,14 +59,14 @@ const CONTENT = '{ application/json: { schema: { type: object } } }';
 const PET = 'components schemas Pet';
 const SHOPS = '{ type: array, items: { type: object, properties: { name: {} } } }';
 
-/** A path with one operation, whose parameters are strings in path. */
+/** A path with one operation, which has these names as string parameters in path. */
 function own(...names: string[]): string {
   const parameters = names.map((name) => `{ name: ${name}, in: path, required: true, schema: { type: string } }`);
   const responses = "{ '204': { description: None } }";
   return `{ get: { operationId: own, x-rpc: own, parameters: [${parameters}], responses: ${responses} } }`;
 }
 
-/** A path with one operation, whose body has a schema. */
+/** A path with one operation, which has this schema as its body. */
 function bodyOf(schema: string): string {
   return `{ post: { operationId: d, x-rpc: d, requestBody: { content: { application/json: { schema: ${schema} } } },
     responses: { '204': { description: '' } } } }`;
@@ -74,7 +74,7 @@ function bodyOf(schema: string): string {
 
 const SELF = "{ $ref: '#/components/schemas/Pet' }";
 
-/** For everything that is refused, what stands at places of the small document. */
+/** For everything that is refused, values by their places in the small document. */
 const EDITS: Readonly<Record<Refused, Readonly<Record<string, unknown>>>> = parse(`
 what the specification does not allow: { GET sumary: A pet }
 a path outside of \`paths\`: { /shops: {} }
@@ -207,7 +207,7 @@ const photo = (value: string) =>
   bodyOf(`{ type: object, additionalProperties: false, properties: { p_photo: { format: byte, default: ${value} } } }`);
 
 type Row = [place: string, yaml: string, message?: string];
-/** A row for each value at a place that is refused with the same message. */
+/** A row for each value that is refused at a place with the same message. */
 const rows = (place: string, message: string, ...values: string[]) => values.map((yaml): Row => [place, yaml, message]);
 
 test.each<Row>([
@@ -387,7 +387,7 @@ test.each<[openapi: string, place: string, yaml: string, ...texts: string[]]>([
     ...(['3.1.0', PET, `{ ${name}: { type: object } }`] as const),
     `schemas Pet: ${name} must be array`,
   ]),
-])('a mistake is told in one line, and hides no other one: %s, %s: %s', async (openapi, place, yaml, ...texts) => {
+])('a mistake is reported in one line, and hides no other: %s, %s: %s', async (openapi, place, yaml, ...texts) => {
   const own = 'POST /pets: the default 5 of p_a is not allowed by its schema: correct one of the two';
   const properties = `{ p_a: { type: string, default: 5 }, p_b: ${SELF} }`;
   const body = `{ type: object, additionalProperties: false, properties: ${properties} }`;

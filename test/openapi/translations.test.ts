@@ -9,9 +9,9 @@ type Translated = typeof document & { 'x-translations'?: unknown };
 
 const { 'x-translations': translations, ...rest } = document as Translated;
 
-test('x-translations has the Portuguese of every text of the document and of SQL, and nothing else', () => {
+test('x-translations translates every text of the document and of SQL, and nothing else', () => {
   const errorCodes = readFileSync('supabase/error-codes.md', 'utf8');
-  // The message of a PT422 on several fields is not sent: its fields have messages of their own.
+  // The message of a PT422 for several fields is not sent: each field has a message of its own.
   const raised = [...errorCodes.matchAll(/^\| `(?:PT422|p_\w+)` \| `([^`]+)` \| /gm)]
     .map(([, text]) => text)
     .filter((text) => text !== 'invalid fields');
@@ -31,7 +31,7 @@ test.each<[value: unknown, ...place: string[][]]>([
   [{ 'pt-BR': 'a' }, []],
   [{ es: {} }, ['es']],
   [{ 'pt-BR': { 'must be odd': '', 'must be even': 1 } }, ['pt-BR', 'must be odd'], ['pt-BR', 'must be even']],
-])('x-translations may be %j, or its mistakes are told with their places', (value, ...places) => {
+])('x-translations may be %j, or its mistakes are reported with their places', (value, ...places) => {
   const mistakes: Mistake[] = [];
   const source = { ...rest, ...(value === undefined ? {} : { 'x-translations': value }) } as Translated;
   expect([...readTranslations(source, mistakes)]).toEqual([]);
@@ -49,7 +49,7 @@ test('texts are translated under every name that a map may have', () => {
   expect(translateTexts(toDocument('a', schema), () => 'b')).toEqual(toDocument('b', translated));
 });
 
-test('all mistakes of x-translations are told when the document is compiled', async () => {
+test('all mistakes of x-translations are reported when the document is compiled', async () => {
   const broken = { ...document, 'x-translations': { es: {}, 'pt-BR': { a: 1 } } } as Translated;
   await expect(compile(broken)).rejects.toThrow(/^x-translations "es": .*\n.* "pt-BR" "a": only pt-BR, with a text/);
 });
