@@ -2,7 +2,7 @@ import { afterAll, expect, test } from 'vitest';
 import { call, STUDENT } from '../helpers/api.ts';
 import { openTestStore, startGateway } from '../helpers/gateway.ts';
 
-// What the document does not say, so that the contract does not test it. supabase/tests has the rules of SQL.
+// Checks what the document does not say, and the contract therefore does not test. supabase/tests has the rules of SQL.
 
 const gateway = await startGateway({ store: await openTestStore() });
 const { url } = gateway;
@@ -33,7 +33,7 @@ test('gives the first answer again to a body with the same fields, however it is
   expect(again.headers.get('Idempotent-Replayed')).toBe('true');
 });
 
-test('makes one student of more requests at once than the store has connections', async () => {
+test('makes one student of more simultaneous requests than the store has connections', async () => {
   const headers = { 'Idempotency-Key': 'vinte' };
   const answers = await Promise.all(Array.from({ length: 20 }, () => call('/alunos', { url, headers, json: STUDENT })));
   expect(new Set(answers.map(({ status, body }) => `${status} ${JSON.stringify(body)}`)).size).toBe(1);

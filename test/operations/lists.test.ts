@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { call } from '../helpers/api.ts';
 
-// What the document does not say of its lists, so that no test derives it: test/isolation has a model of them.
+// Checks what the document does not say of its lists, so no test derives it. test/isolation has a model of them.
 
 async function list<T = { nome: string }>(query: string, path = '/alunos'): Promise<T[]> {
   const answer = await call(`${path}?${query}`);
@@ -15,14 +15,14 @@ describe('the name of a student', () => {
     ['ÉRICA ALVES', 'Érica Alves'],
     ['úrsula magalhães', 'Úrsula Magalhães'],
     ['ÂNTÕNÏO ÁLVES', 'Antônio Alves'],
-    // Letters apart from their accents.
+    // The letter and its accent are two characters.
     ['A\u0300ntonio Alves', 'Antônio Alves'],
     ['ursula conceicao', 'Úrsula Conceição'],
   ])('is found by a part of it, whatever the case and the accents of its letters: %s', async (nome, found) => {
     expect((await list(`nome=${encodeURIComponent(nome)}`)).map((row) => row.nome)).toEqual([found]);
   });
 
-  test('has an accent alone in it', async () => {
+  test('contains an accent alone', async () => {
     expect(await list(`nome=${encodeURIComponent('\u0301')}`)).toEqual(await list('nome=a'));
   });
 
@@ -31,7 +31,7 @@ describe('the name of a student', () => {
   });
 });
 
-test('an id has either spelling, in either case, where its pattern allows', async () => {
+test('an id may have either spelling, in either case, if its pattern allows it', async () => {
   const id = 'a3000000-0000-4000-8000-000000000062';
   const workouts = await list(`id_aluno=${id}`, '/treinos');
   expect(workouts).toMatchObject([{ id_aluno: id }, { id_aluno: id }]);
@@ -59,7 +59,7 @@ test.each([
   ['/uso', 'b8000000-0000-4000-8000-000000000001', NO_RECORD],
   ['/alteracoes', '0060deb0-0000-8000-8000-000000001001', NO_CHANGE],
   ['/alteracoes', '0060dea0-0000-8000-8000-000000001002', NO_CHANGE],
-])('%s does not continue after what is of another tenant, or never was: %s', async (path, after, message) => {
+])('%s does not continue after a record of another tenant, or an unknown one: %s', async (path, after, message) => {
   const { status, body } = await call(`${path}?after=${after}`);
   expect([status, body]).toEqual([422, { error: { after: [message] } }]);
 });
