@@ -14,7 +14,7 @@ import { runCommand, runInProcess } from '../helpers/run.ts';
 const parse = (text: string) => parseYaml(text, { merge: true });
 const SOURCE = parse(readFileSync('openapi.yaml', 'utf8'));
 
-/** A schema, one that allows less, and where: a request breaks by the change to it, and an answer by the change back. */
+/** A schema, a narrower one, and the place of the break: of requests by the change to it, of answers by the change back. */
 const NARROWER = parse(`
 - [{ maximum: 1000 }, { maximum: 500 }, maximum]
 - [{ minimum: 1 }, { minimum: 2 }, minimum]
@@ -53,7 +53,7 @@ const NARROWER = parse(`
 - [{ contains: {}, maxContains: 3 }, { contains: {}, maxContains: 2 }, maxContains]
 `);
 
-/** Two schemas, and the breaks of requests and of answers by the change from the one to the other. */
+/** Two schemas, and the places where the change from the first to the second breaks requests, and answers. */
 const CHANGED = parse(`
 - [{ pattern: ^f }, { pattern: ^g }, [pattern], [pattern]]
 - [{ type: string }, { type: integer }, [type, minimum, maximum], [type]]
@@ -103,7 +103,7 @@ const CHANGED = parse(`
    [], [oneOf.1.maximum]]
 `);
 
-/** Schemas that are served in the same way. */
+/** Pairs of schemas that are served in the same way. */
 const SAME = parse(`
 - [{ type: [integer, string] }, { anyOf: [{ type: string }, { type: integer }] }]
 - [{ type: [string, 'null'] }, { oneOf: [{ type: string }, { type: 'null' }] }]
@@ -117,7 +117,7 @@ const SAME = parse(`
 - [{ title: A, properties: { a: {} } }, { title: A, allOf: [{ title: B, properties: { a: {} } }, { title: C }] }]
 `);
 
-/** The places of what breaks, and how many differences there are. */
+/** The places of breaking differences, and the number of all differences. */
 function compareSchemas(use: Use, before: object, after: object) {
   const [one, other] = [before, after].map(createConverter(use, { openapi: '3.1.0' })) as [Schema, Schema];
   const differences = createComparison()(use, one, other);
@@ -146,8 +146,8 @@ test.each<[object, object]>(SAME)('%j is the same as %j', (before, after) => {
 });
 
 /**
- * What stands at places of the document then; null removes it. A schema has its name, a property a dot
- * before its own, and an operation its method and path: `Limit maximum`, `Aluno.nome maxLength`, `GET /academias parameters 4`.
+ * Edits of the document: values by their places. null removes what is there. A place begins with the name of a schema, or with the
+ * method and path of an operation. A property follows a dot: `Limit maximum`, `Aluno.nome maxLength`, `GET /academias parameters 4`.
  */
 type Edits = Readonly<Record<string, unknown>>;
 
@@ -177,7 +177,7 @@ function edited(source: OpenAPIV3.Document, edits: Edits): OpenAPIV3.Document {
   return document;
 }
 
-/** The lines of what breaks, and of what breaks nothing, from a document of ours that has been prepared. */
+/** The lines of breaking and of other changes by edits, from our document after a preparation. */
 function diff(edits: Edits, preparation: Edits = {}) {
   const before = edited(SOURCE, preparation);
   const changes = findChanges(before, edited(before, edits));
@@ -343,7 +343,7 @@ describe('the command', () => {
     expect(await run([], clone)).toEqual({ code: 2, lines: [''], errors });
   });
 
-  test('tells what breaks first, and ends with 1', async () => {
+  test('reports what breaks first, and ends with 1', async () => {
     const edits = { 'GET /academias summary': 'Gyms', 'SecaoDeAnamnese.ordem type': 'string' };
     write(stringify(edited(SOURCE, edits)));
     const lines = [

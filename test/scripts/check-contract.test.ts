@@ -17,14 +17,14 @@ test('a mistake of the document has its file and line', async () => {
   const cwd = mkdtempSync(join(tmpdir(), 'check-contract-'));
   const text = readFileSync('openapi.yaml', 'utf8').replace('x-rpc: listar_secoes', 'x-rpc: 5');
   writeFileSync(join(cwd, 'openapi.yaml'), text);
-  // The operation begins in the line after its path.
+  // The operation begins on the line after its path.
   const line = text.split('\n').indexOf('  /anamnese/secoes:') + 2;
   const mistake = 'GET /anamnese/secoes: x-rpc must name the Postgres function, in lower case; it is 5';
   const errors = `openapi.yaml:${line}: ${mistake}\n`;
   expect(await runCommand(SCRIPT, [], { cwd })).toEqual({ code: 1, output: '', errors });
 });
 
-/** Findings that stay, and why. */
+/** Findings that are accepted, and why. */
 const ACCEPTED: Readonly<Record<string, string>> = {
   'performance: private.publish(regproc): target type is different type than source type':
     'it reads names of roles into a variable of type text; it runs in migrations alone, some ten times',
@@ -83,7 +83,7 @@ describe.skipIf(!canTestOnDebian('plpgsql_check'))('on Postgres 15', () => {
     expect([...new Set(texts)].sort()).toEqual(Object.keys(ACCEPTED).sort());
   });
 
-  test('a URL without a password is told as what it is', async () => {
+  test('a URL without a password is reported as such', async () => {
     const { error } = await check(server.ownerUrl.replace(/:[^:@/]+@/, '@'));
     expect(error).toMatch(
       /: there is no password: write it in DATABASE_URL, PGPASSWORD or a pgpass file with mode 600$/,

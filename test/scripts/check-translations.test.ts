@@ -11,7 +11,7 @@ writeFileSync(
   'openapi: 3.0.3\ninfo:\n  description: |\n    One\n    line.\n\n    Another.\n',
 );
 
-/** What is printed where the document with two texts has these translations. */
+/** The output for the document with two texts and these translations. */
 async function check(translations: string): Promise<string[]> {
   writeFileSync(join(folder, 'docs/openapi.pt-BR.yaml'), translations);
   const lines: string[] = [];

@@ -40,13 +40,13 @@ const { gateway, run, record, close } = await startChecks();
 afterAll(close);
 
 describe('a gateway that keeps the contract', () => {
-  test('passes all checks on data that nothing is known of, and is told what was created', async () => {
-    // Of the lists one is enough.
+  test('passes all checks on unknown data, and the report lists what was created', async () => {
+    // One of the lists is enough.
     const only = operations.map(({ id }) => id).filter((id) => !/^listar(?!Alunos)/.test(id));
     const report = await run({ key: KEYS.bosque, runs: 1, only });
     expect(failuresOf(report)).toEqual([]);
     const reasons = outcomesOf(report).flatMap((outcome) => (outcome.result === 'skipped' ? [outcome.reason] : []));
-    // An operation that somebody has added may require the id of another record. The examples name those of the demo data.
+    // An added operation may require the id of another record. The examples name those of the demo data.
     const others = reasons.filter((reason) => !/that keeps its x-rule|^the database refused /.test(reason));
     expect(new Set(others)).toEqual(
       new Set([
@@ -81,7 +81,7 @@ describe('a gateway that keeps the contract', () => {
     });
   });
 
-  test('is sent the id of an example where a creation needs a record, and no creation where none is known', async () => {
+  test('is sent the id of an example if a creation needs a record, and no creation if none is known', async () => {
     const copy = structuredClone(document);
     const schema = copy.components?.schemas?.NovoAluno as OpenAPIV3.SchemaObject;
     schema.required?.push('p_academia_id');
@@ -96,7 +96,7 @@ describe('a gateway that keeps the contract', () => {
     });
   });
 
-  test('passes on a list of which the run compares a part', async () => {
+  test('passes with a list of which the run compares only a part', async () => {
     expect(failuresOf(await run({ key: KEY_OF_MANY, only: ['listarAcademias'], runs: 1 }))).toEqual([]);
   });
 
@@ -113,7 +113,7 @@ describe('a gateway that keeps the contract', () => {
   test('is not held responsible for records that others create meanwhile', async () => {
     const create = () => call('/alunos', { url: gateway.url, key: KEYS.bosque, json: STUDENT });
     const others: number[] = [];
-    // Before the request, so that none is created while a check compares two answers.
+    // Creates before the request, so that nothing is created while a check compares two answers.
     const intercept =
       (exchange: Exchange): Exchange =>
       async (request) => {
@@ -191,7 +191,7 @@ test.each([
   expect([isLess(one, other), isLess(other, one)]).toEqual([isBefore, false]);
 });
 
-test('asks for no method of a path that is also another one with a literal in its parameter', async () => {
+test('tests no method of a path that also matches a path with a literal in its parameter', async () => {
   const parameters = [{ name: 'id', in: 'path', required: true, schema: { type: 'string' } }];
   const responses = { '200': { description: 'x' } };
   const [one, other] = ['/um/{id}', '/um/{id}:fechar'].map((path, index) =>
@@ -254,7 +254,7 @@ test('skips an input of which no value makes a valid body', async () => {
   expect(outcomes).toContainEqual({ name: 'takes p_b', result: 'skipped', reason });
 });
 
-test('tells a mistake of a check as a failure of that check', async () => {
+test('reports an error in a check as a failure of that check', async () => {
   const answer = ({ headers }: Answer, { target }: Request) => {
     if (!target.endsWith('?limit=1000')) return {};
     return { headers: Object.defineProperty({ ...headers }, 'content-type', { get: () => JSON.parse('{') }) };
@@ -270,13 +270,13 @@ test('tells a mistake of a check as a failure of that check', async () => {
   );
 });
 
-/** What `npm run contract -- …` runs, in this process. */
+/** Runs `npm run contract -- …` in this process. */
 function command(args: readonly string[]): Promise<Run> {
   return runInProcess((printing) => testContract(args, printing));
 }
 
 describe('the command', () => {
-  /** Starts a server that stands for a gateway until its test has ended; gives its URL. */
+  /** Starts a server in place of a gateway, which is closed when the test ends. Returns its URL. */
   async function serve(server: Server): Promise<string> {
     onTestFinished(() => void server.close());
     await once(server.listen(0, '127.0.0.1'), 'listening');
@@ -448,7 +448,7 @@ describe('the command', () => {
     });
   });
 
-  test('lists what it has created where it is interrupted', async () => {
+  test('lists what it has created if it is interrupted', async () => {
     const interruption = new AbortController();
     const server = createServer((req, res) => {
       const [status, body] = req.method === 'POST' ? [201, { id: 'first' }] : [404, { error: 'Not found' }];

@@ -13,7 +13,7 @@ import { openTestStore, startGateway } from '../../helpers/gateway.ts';
 
 export type Options = Partial<RunOptions> & { readonly document?: OpenAPIV3.Document };
 
-/** What a faulty gateway understands instead of what is asked, and answers instead of what is right. */
+/** A fault of a gateway: what it reads instead of the request, and what it answers instead of the right answer. */
 export type Fault = {
   readonly ask?: (request: Request) => Partial<Request>;
   readonly answer?: (answer: Answer, request: Request) => Partial<Answer>;
@@ -24,10 +24,10 @@ export const failuresOf = (report: Report): Failed[] =>
   outcomesOf(report).filter((outcome) => outcome.result === 'failed');
 export const namesOf = (outcomes: readonly Outcome[]): string[] => outcomes.map(({ name }) => name);
 
-/** How a curl line that reads begins. */
+/** The beginning of the curl line of a read. */
 export const GET = 'curl -i -H "X-Api-Key: $API_KEY"';
 
-/** The query of a request, as it is written. */
+/** The query of a request, as it is written. Empty without one. */
 export const queryOf = ({ target }: Request): string => target.split('?')[1] ?? '';
 
 export const spoil =
@@ -38,18 +38,18 @@ export const spoil =
     return { ...answered, ...answer?.(answered, request) };
   };
 
-/** Runs the checks of a document with these paths on what stands for its gateway. */
+/** Runs the checks of a document with these paths on `exchange`, in place of a gateway. */
 export async function runWith(paths: string, exchange: Exchange, keys?: Pick<RunOptions, 'otherKey'>) {
   const contract = await readContract({ ...document, paths: parse(paths) });
   const options = { url: 'http://localhost', key: 'a', seed: 1, runs: 3, timeoutMs: 1_000, ...keys };
   return outcomesOf(await runContract({ ...options, contract, intercept: () => exchange }));
 }
 
-/** Gives the key that only reads the permission for every read, also for those that somebody has added. */
+/** Gives the read-only key the permission for every read, also for those that somebody has added. */
 const READS = operations.filter(({ method }) => method === 'GET').map(({ rpc }) => `'${rpc}'`);
 const MAY_READ = `update private.api_keys set permissions = array[${READS}] where name = 'Leitura'`;
 
-/** The key of a tenant with more gyms than a run compares, and the SQL that makes them. */
+/** The key of a tenant with more gyms than a run compares, and the SQL that creates them. */
 export const KEY_OF_MANY = 'wms_demo_muitas';
 const MANY = `insert into private.tenants (id, name) values ('c1000000-0000-4000-8000-000000000000', 'Muitas');
   insert into private.api_keys (tenant_id, name, key_hash)
@@ -57,13 +57,13 @@ const MANY = `insert into private.tenants (id, name) values ('c1000000-0000-4000
   insert into private.academias (tenant_id, nome)
   select 'c1000000-0000-4000-8000-000000000000', 'Unidade ' || n from generate_series(1, 5100) n;`;
 
-/** Starts a gateway with the demo data, and gives what checks it. `other`: another document, with the SQL that serves it. */
+/** Starts a gateway with the demo data, and returns functions that check it. `other`: another document, with the SQL that serves it. */
 export async function startChecks(other?: { readonly document: OpenAPIV3.Document; readonly sql: string }) {
   const store = await openTestStore({ sql: other?.sql ?? `${MAY_READ}; ${MANY}` });
   const gateway = await startGateway({ store, ...(other ? { document: other.document } : {}) });
   const contract = await readContract(other?.document ?? document);
 
-  /** Runs the checks on the gateway. `document`: another one than the gateway's. */
+  /** Runs the checks on the gateway. `document`: a document other than the gateway's. */
   async function run({ document: another, ...options }: Options = {}): Promise<Report> {
     return runContract({
       contract: another ? await readContract(another) : contract,
@@ -72,7 +72,7 @@ export async function startChecks(other?: { readonly document: OpenAPIV3.Documen
     });
   }
 
-  /** What a run finds in a gateway with this fault. */
+  /** The failures that a run finds in a gateway with this fault. */
   const findFaults = async (fault: Fault, options: Options): Promise<Failed[]> =>
     failuresOf(await run({ ...options, intercept: spoil(fault) }));
 
@@ -84,7 +84,7 @@ export async function startChecks(other?: { readonly document: OpenAPIV3.Documen
     return `${curl.replace(gateway.url, '$URL')}\nexpected ${expected}, got ${got}`;
   }
 
-  /** Runs the checks, and gives what they sent, with the report. */
+  /** Runs the checks. Returns the report and the requests that they sent. */
   async function record(options: Options): Promise<{ report: Report; sent: Request[] }> {
     const sent: Request[] = [];
     const ask = (request: Request) => {

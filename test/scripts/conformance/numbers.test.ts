@@ -1,4 +1,4 @@
-// Records with numbers for ids, of which two tenants may have the same ones.
+// Records with numeric ids, which two tenants may share.
 
 import { expect, test } from 'vitest';
 import type { Exchange } from '../../../scripts/conformance/client.ts';
@@ -23,7 +23,7 @@ const PATHS = `
     '200': { description: OK, content: { application/json: { schema: *shelf } } }, '404': { description: None } } }
   delete: { operationId: excluir, x-rpc: excluir, responses: *answers }`;
 
-/** Runs the contract on two tenants; `leak` says where the one sees what is of the other. */
+/** Runs the contract on two tenants. `leak` says where the first one sees records of the other. */
 async function runOn(leak?: 'list' | 'record') {
   const tenants = new Map([
     [OWN_KEY, [1, 2, 3].map((id): Shelf => ({ id, nome: `Minha ${id}` }))],
@@ -53,7 +53,7 @@ async function runOn(leak?: 'list' | 'record') {
   return { results: found.map(({ name, result }) => `${name}: ${result}`), own: tenants.get(OWN_KEY) };
 }
 
-test('are told from those of the other key, and none that exists is changed', async () => {
+test('records with numeric ids are distinguished from those of the other key, and none is changed', async () => {
   const { results, own } = await runOn();
   expect(results).toEqual([
     'shows no record of the other key: passed',
@@ -65,7 +65,7 @@ test('are told from those of the other key, and none that exists is changed', as
   expect(own).toHaveLength(3);
 });
 
-test.each(['list', 'record'] as const)('of another tenant are found in a %s', async (leak) => {
+test.each(['list', 'record'] as const)('a record of another tenant is found in a %s', async (leak) => {
   const name =
     leak === 'list' ? 'shows no record of the other key' : 'tells no record of the other key from an unknown one by id';
   expect((await runOn(leak)).results).toContain(`${name}: failed`);

@@ -1,4 +1,4 @@
-// Rules of the database over several fields of a body, of which some are left out.
+// Rules of the database about several fields of a body, some of which are left out.
 
 import { expect, test } from 'vitest';
 import type { Exchange } from '../../../scripts/conformance/client.ts';
@@ -17,7 +17,7 @@ const PATHS = `
         fim: *hour } } } }
     responses: { '201': { description: OK, content: { application/json: { schema: { type: object } } } } }`;
 
-test('may refuse a field by its default, but not beside fields without a rule', async () => {
+test('a rule may refuse a field by a default, but a field without a rule may not be refused', async () => {
   const exchange: Exchange = async ({ body = '{}' }) => {
     const { nome, inicio = 8, fim = 18 } = JSON.parse(body);
     const isRefused = nome !== undefined || fim <= inicio;
