@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { runScript } from '../../src/store/migrations.ts';
 import { rows, useConnection } from '../helpers/database.ts';
 
-// The SQL of supabase/README.md and docs/administration.md, run as it stands there.
+// Runs the SQL of supabase/README.md, and compares the columns on docs/administration.md with the database.
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 const file = 'supabase/README.md';
@@ -26,7 +26,7 @@ test('the functions for keys work as the page describes', async () => {
   expect(keys).toContainEqual({ name: 'Site', state: 'active', permissions: null, expires: false });
   const limited = ['listar_alunos', 'listar_treinos'];
   expect(keys).toContainEqual({ name: 'Painel', state: 'active', permissions: limited, expires: true });
-  // The one that was rotated, limited and revoked, and the one in its place.
+  // The key that was rotated, limited and revoked, and its successor.
   expect(keys).toContainEqual({ name: 'Leitor', state: 'revoked', permissions: ['listar_alunos'], expires: true });
   expect(keys).toContainEqual({ name: 'Leitor', state: 'active', permissions: null, expires: false });
 });

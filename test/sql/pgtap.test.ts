@@ -25,7 +25,7 @@ const VIEW_COMMENT = `comment on view private.vista# is 'A view'`;
 const BODY = `language sql set search_path = pg_catalog, pg_temp as 'select null::uuid';`;
 const DEFINER = `create function private.f#() returns uuid security definer ${BODY} comment on function private.f# is 'f';`;
 
-/** What offends against privileges.sql, the test that tells it, and which role that names where others fail it too. */
+/** SQL that violates privileges.sql, the test that reports it, and the role that the test names if others fail it too. */
 const PRIVILEGES: Readonly<Record<string, string | readonly [test: string, role: string]>> = {
   'grant execute on function public.listar_alunos to public': 'role public, which is everybody, executes no function',
   'grant execute on function private.verify_key to gateway': 'gateway executes every function in public alone',
@@ -53,10 +53,10 @@ const PRIVILEGES: Readonly<Record<string, string | readonly [test: string, role:
     'role anon executes no function that is created later',
 };
 
-/** The number of a table that keeps every rule; the offences have those after it. */
+/** The number of a table that keeps every rule. The violations have the numbers after it. */
 const FIRST = 100;
 
-/** What offends against the rules of database_linter.sql, all of it at once. */
+/** SQL that violates the rules of database_linter.sql, all of it run at once. */
 const OFFENCES: Readonly<Record<string, string | readonly string[]>> = {
   '0001_unindexed_foreign_keys': `${TABLE}
     alter table private.visitas# add foreign key (tenant_id, academia_id) references private.academias`,
@@ -118,19 +118,19 @@ const OFFENCES: Readonly<Record<string, string | readonly string[]>> = {
   no_timeout: `create function public.f#() returns uuid security definer ${BODY} comment on function public.f# is 'f'`,
   no_comment: `create function private.f#() returns uuid ${BODY}`,
 };
-/** What another rule tells of an offence too, and an object without a number. */
+/** The rules that report a violation too, and the objects without a number. */
 const ALSO: Readonly<Record<string, string>> = { '0007_policy_exists_rls_disabled': '0013_rls_disabled_in_public' };
 const OBJECTS: Readonly<Record<string, string>> = { '0014_extension_in_public': 'citext' };
 
 type Server = { readonly url: string; prepare(db: pg.Client): Promise<unknown>; stop(): Promise<void> };
 
-/** pgTAP is SQL alone, so that Debian's for Postgres 15 serves 18 too, which has its own of every other extension. */
+/** pgTAP is SQL alone, so Debian's for Postgres 15 serves 18 too. Postgres 18 has its own of every other extension. */
 async function addPgtap(db: pg.Client): Promise<void> {
   await db.query(`set extension_control_path = '$system:${DEBIAN_SHARE}'`);
   await db.query('create schema extensions; create extension pgtap with schema extensions');
 }
 
-/** `npm test` does without the last of them. */
+/** `npm test` leaves out the last of them. */
 const SERVERS = [
   {
     name: 'Postgres 18 with the roles of a Supabase project',
@@ -234,7 +234,7 @@ describe('error-codes.md', () => {
     undefined_function: '42883',
   };
   const table = readFileSync('supabase/error-codes.md', 'utf8');
-  // That of private.distribution_steps needs Citus: test/citus/schema.test.ts provokes it.
+  // The error of private.distribution_steps needs Citus: test/citus/schema.test.ts provokes it.
   const rows = table.matchAll(/^\| `(\w+)` \| `([^`]+)` \| (?!`private\.distribution_steps`)/gm);
   const errors = [...rows].map(([, code = '', text = '']) => [code, text]);
   const sql = scripts.map((name) => readScript(name).sql).join('\n');

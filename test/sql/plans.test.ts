@@ -10,16 +10,16 @@ import { useOpened } from '../helpers/database.ts';
 import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { asAdmin, createDatabase } from '../helpers/servers.ts';
 
-// How the lists find their rows where one tenant has twice as many as all others together.
+// Checks how the lists find their rows when one tenant has twice as many as all others together.
 
 const OTHERS = { tenants: 99, students: 500 };
-/** Of large-tenant.sql. */
+/** The numbers of large-tenant.sql. */
 const [TENANT, STUDENTS] = [100, 100_000];
 const KINDS = { academia: 3, personal: 4, aluno: 5, treino: 6, anamnese: 7, secao: 9, uso: 10 };
-/** The one of those in the middle. */
+/** The id of a change in the middle. */
 const CHANGE = '00060d00-0000-8000-8000-000006000001';
 
-/** How many pages a list may read, each time counted, where its time must not grow: to look at all would be more. */
+/** The maximum of pages that a list may read, counted each time, if its time must not grow. Reading all would be more. */
 const MOST_PAGES = 1_500;
 
 type Query = Readonly<Record<string, string>>;
@@ -31,9 +31,9 @@ function toId(kind: keyof typeof KINDS, row: number): string {
   return `${digits(KINDS[kind], 8)}-0000-4000-8000-${digits(TENANT, 5)}${digits(row, 7)}`;
 }
 
-/** A gym of half of the students, one that was closed, and one of 20 students. */
+/** A gym with half of the students, a closed one, and one with 20 students. */
 const [GYM, CLOSED, GYM_OF_20] = [0, 8, 9].map((row) => ({ academia_id: toId('academia', row) }));
-/** A trainer of a tenth of the students, one of another gym, and one of 10 students. */
+/** A trainer with a tenth of the students, one of another gym, and one with 10 students. */
 const [TRAINER, ELSEWHERE, TRAINER_OF_10] = [0, 2, 39].map((row) => {
   return { id_personal: toId('personal', row).replaceAll('-', '') };
 });
@@ -52,7 +52,7 @@ const BOUNDED: Readonly<Record<string, readonly Query[]>> = {
     ...[GYM, TRAINER, { ...GYM, ...TRAINER }].map((filter) => ({ ...filter, ativo: 'false' })),
     ...[{ ativo: 'true' }, ELSEWHERE].map((filter) => ({ ...CLOSED, ...filter })),
     { ...GYM, ...TRAINER },
-    // Of a fifth, of a third, of nearly all, and of nobody.
+    // Names of a fifth, of a third, of nearly all, and of none of the students.
     ...['silva', 'ar', 'a', 'xyzzy', 'yq', '&', 'ñý'].map((nome) => ({ nome })),
     ...[{}, GYM, MIDDLE].map((filter) => ({ ...RARE, ...filter })),
     ...[LAST, { ativo: 'false' }, GYM_OF_20, TRAINER].map((filter) => ({ nome: 'silva', ...filter })),
@@ -62,7 +62,7 @@ const BOUNDED: Readonly<Record<string, readonly Query[]>> = {
   '/treinos': [
     ...[{}, { after: toId('treino', STUDENTS - 101) }, { ativo: 'false' }, { id_aluno: toId('aluno', 500) }],
     ...[{ ...TRAINER }, { ...TRAINER_OF_10 }, { ...TRAINER, ativo: 'false' }],
-    // All, half, the last 200, and none.
+    // All workouts, half of them, the last 200, and none.
     { data_inicio_gte: '2024-01-01' },
     { data_inicio_gte: '2024-11-06', after: toId('treino', STUDENTS - 101) },
     ...[{ data_inicio_gte: '2025-07-13' }, { data_inicio_gte: '2100-01-01' }],
@@ -133,7 +133,7 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
     if (case_.isBounded) expect(countPages(plans)).toBeLessThan(MOST_PAGES);
   });
 
-  test('the end of changes reads no change that is kept', async () => {
+  test('forgetting old changes reads no change that is kept', async () => {
     const plans = await inTransaction(server.url, async (db) => {
       await db.query(`update private.tenants set changes_kept = '50 years'`);
       const text = `select from public.record_usage(gen_random_uuid(), null, current_date, 400, '[]')`;
@@ -141,19 +141,19 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
     });
     const own = plans.filter((plan) => plan.function === 'private.forget_changes');
     expect(findSequentialScans(own)).toEqual(['private.forget_changes: Seq Scan on tenants t']);
-    // The tenants alone.
+    // Only the tenants are read.
     expect(listReaders(own)).toEqual(['Seq Scan', 'CTE Scan']);
   });
 
-  test('the changes of a resource that has none are not looked for among all', async () => {
+  test('a resource without changes is not searched for among all changes', async () => {
     const plans = await inTransaction(server.url, async (db) => {
-      // To the planner the resource is no choice then.
+      // The planner then takes every change for one of this resource.
       await db.query(
         `update private.changes set resource = 'alunos' where resource <> 'alunos'; analyze private.changes`,
       );
       return explain(db, toCall({ path: '/alteracoes', query: { recurso: 'academias' } }));
     });
-    // All are on more than 900.
+    // All changes are on more than 900 pages.
     expect(countPages(plans)).toBeLessThan(300);
   });
 
@@ -170,7 +170,7 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
     const changed = plans.filter(
       (plan) => plan.function === 'private.erase_student' && plan.node['Relation Name'] === 'changes',
     );
-    // Those of alunos, treinos and anamneses.
+    // The changes of alunos, treinos and anamneses.
     expect(changed).toHaveLength(3);
   });
 
@@ -184,11 +184,11 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
     ['alunos_in_order', {}],
     ['alunos_by_name_parts', { nome: 'yq' }],
     ['alunos_by_name_parts', { nome: 'xyzzy' }],
-  ])('without %s a plan of %j is seen to read too much', async (index, query) => {
+  ])('without %s the plan of %j reads too much', async (index, query) => {
     expect(countPages(await explainWithout(server.url, index, { path: '/alunos', query }))).toBeGreaterThan(MOST_PAGES);
   });
 
-  // What it finds does not depend on the version, how it finds it may.
+  // The result does not depend on the version, but the plan may.
   test.runIf(name === SERVERS[0]?.name).each(ALL.filter(({ query }) => query.nome && !query.after))(
     '$query: finds what a search of all would',
     async ({ query }) => {
@@ -207,9 +207,9 @@ describe.each(SERVERS)('on $name', ({ name, start }) => {
   );
 });
 
-// The plans of the statements inside of functions, as auto_explain tells them to the client that calls.
+// The plans of the statements inside functions, which auto_explain sends to the client that calls.
 
-/** One node of a plan with those below it, as far as a test looks at them. */
+/** A node of a plan with those below it, as far as a test reads them. */
 type Node = {
   readonly 'Node Type': string;
   readonly Schema?: string;
@@ -221,7 +221,7 @@ type Node = {
   readonly Plans?: readonly Node[];
 };
 
-/** The plan of one statement, and the function that the statement is in; none for the call itself. */
+/** The plan of a statement, and the function that the statement is in. The call itself is in none. */
 type Plan = { readonly function: string | undefined; readonly node: Node };
 
 const SETTINGS = `
@@ -236,7 +236,7 @@ const SETTINGS = `
   set auto_explain.log_timing = off;
   set client_min_messages = log;`;
 
-/** Runs a statement as a role on a superuser's connection, and takes back what it did: all plans of it. */
+/** Runs a statement as a role on a superuser's connection, and undoes it. Returns all plans of it. */
 async function explain(db: pg.Client, { text, values }: Statement, role = 'gateway'): Promise<Plan[]> {
   const plans: Plan[] = [];
   const onNotice = ({ message, where }: { message?: string | undefined; where?: string | undefined }) => {
@@ -263,7 +263,7 @@ const inTransaction = <T>(url: string, work: (db: pg.Client) => Promise<T>): Pro
     return work(db);
   });
 
-/** The scans that read all of a table of the tenants, in words. */
+/** The scans that read a whole table of the tenants, in words. */
 function findSequentialScans(plans: readonly Plan[]): string[] {
   return plans.flatMap((plan) =>
     nodesOf(plan.node)
@@ -277,7 +277,7 @@ function listReaders(plans: readonly Plan[]): string[] {
   return plans.flatMap(({ node }) => nodesOf(node)).flatMap((node) => (node['Actual Rows'] ? node['Node Type'] : []));
 }
 
-/** How many pages of 8 kB the call has read, of all tables and indexes; what it calls is in it. */
+/** The number of pages of 8 kB that the call has read, of all tables and indexes, including what it calls. */
 function countPages(plans: readonly Plan[]): number {
   return Math.max(...plans.map(({ node }) => (node['Shared Hit Blocks'] ?? 0) + (node['Shared Read Blocks'] ?? 0)));
 }
@@ -296,7 +296,7 @@ function explainWithout(url: string, index: string, list: Pick<Case, 'path' | 'q
 async function fill(db: pg.Client): Promise<void> {
   const exec = (sql: string) => db.query(sql);
   await load({ query: db.query.bind(db), exec } as Parameters<typeof load>[0], OTHERS);
-  // So much of what a tenant has little of that it is on more than a few pages.
+  // Adds rows of what a tenant has little of, so that they are on more than a few pages.
   await db.query(`
     insert into private.api_keys (tenant_id, name, key_hash)
     select id, 'Painel', sha256(convert_to(id || ' ' || n, 'UTF8')) from private.tenants, generate_series(1, 30) n;
