@@ -6,8 +6,8 @@ import { useGateway } from '../helpers/api.ts';
 import { compileOnce } from '../helpers/gateway.ts';
 import { replay } from '../helpers/http-file.ts';
 
-// Operations that YAML and SQL alone add, on every store: what reaches SQL of a request, by functions that return their arguments,
-// and what HTTP and OpenAPI expect of answers.
+// Operations that YAML and SQL alone add, on every store. Their functions return their arguments, which shows what of a request
+// reaches SQL, and whether answers are what HTTP and OpenAPI expect.
 
 const NOBODY = 'ffffffff-ffff-4fff-8fff-ffffffffffff';
 const CENTRO = 'a1000000-0000-4000-8000-000000000001';
@@ -28,7 +28,6 @@ async function send(method: string, path: string, body?: unknown, headers = {}):
   return { status: answer.status, text: await answer.text(), headers: answer.headers };
 }
 
-/** What an answer with an error has. */
 const refusal = (status: number, error: unknown) => ({ status, text: JSON.stringify({ error }) });
 
 async function create(body: object): Promise<{ id: string }> {
@@ -55,7 +54,7 @@ test.each([
     ...{ what: 'a record that is not found', method: 'PUT', path: `/cabides/${NOBODY}`, body: undefined },
     logged: 'trocarCabide declares no response 404, for which obter_cabide gives a reason: it returned no record',
   },
-])('$what is a fault where the document does not declare it, and the log says so', async (row) => {
+])('$what is a fault unless the document declares it, and the log says so', async (row) => {
   const { method, path, body, logged } = row;
   const before = gateway.faults.length;
   expect(await send(method, path, body)).toMatchObject(refusal(502, 'Data store error'));
@@ -103,7 +102,7 @@ describe('an answer', () => {
   });
 });
 
-test('document and database agree but for a status that the SQL of a store tells, if it can be read', async () => {
+test('document and database agree except for a status in SQL, which not every store can read', async () => {
   const { operations } = await compileOnce(document);
   const description = await gateway.store.describe(new AbortController().signal);
   if ('failure' in description) throw description.failure.cause;
@@ -111,6 +110,6 @@ test('document and database agree but for a status that the SQL of a store tells
   expect(differences.filter((text) => !text.includes('there is no response 410'))).toEqual([]);
 });
 
-test('each call has its answer, and of inputs those that SQL gets', async () => {
+test('each call gets its answer, with the inputs that reach SQL', async () => {
   await replay(gateway, document, 'test/documents/everything.http');
 });

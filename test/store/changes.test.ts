@@ -15,7 +15,7 @@ const WRITERS = 8;
 const COMMITS = inject('isLong') ? 100_000 : 300;
 const IMPORTED = inject('isLong') ? 10_000 : 1_000;
 const LONGEST_MS = inject('isLong') ? 8 : 40;
-/** How often each of the two is killed. */
+/** The number of times that each of the two is killed. */
 const KILLS = inject('isLong') ? 10 : 1;
 const timeout = inject('isLong') ? 1_800_000 : 120_000;
 const TENANT = 'e0000000-0000-4000-8000-000000000001';
@@ -31,7 +31,7 @@ beforeAll(async () => {
   keyId = (await database.query<{ id: string }>(sql, [TENANT, Buffer.from(KEY)]))[0]?.id ?? '';
 });
 
-/** Runs transactions over one connection, and over another one when it is lost. */
+/** Runs transactions over one connection, and over a new one when it is lost. */
 async function write(isDone: () => boolean, onCommit: () => void): Promise<void> {
   const ids: string[] = [];
   while (!isDone()) {
@@ -54,7 +54,7 @@ async function write(isDone: () => boolean, onCommit: () => void): Promise<void>
 /** Creates, changes or deletes one or two students of this writer. */
 async function transact(db: pg.Client, ids: string[]): Promise<void> {
   await db.query('begin');
-  // Both ways of recording.
+  // A change is recorded with a key, or without one.
   await db.query(`select set_config('wellness.key_id', $1, true)`, [Math.random() < 0.7 ? keyId : '']);
   const [own, kind] = [ids.slice(-2), Math.random()];
   const isCreation = kind < 0.6 || own.length < 2;
@@ -74,7 +74,7 @@ async function transact(db: pg.Client, ids: string[]): Promise<void> {
     await db.query('rollback');
     return;
   }
-  // Whether a commit that was not answered has happened is not known: what may be gone is not changed again.
+  // An unanswered commit may have happened or not: what may be gone is not changed again.
   if (kind >= 0.8 && !isCreation) ids.splice(-2);
   await db.query('commit');
   ids.push(...rows.map(({ id }) => id));

@@ -19,7 +19,7 @@ import {
 } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// What the check of the store says of a connection on which calls would fail, now or later.
+// The check of the store reports a connection on which calls would fail, now or later.
 
 const LIST = listCall({ p_limit: 1 });
 /** Tells the settings of its transaction. */
@@ -51,7 +51,7 @@ const pool = async (target: string, mode: 'session' | 'transaction'): Promise<st
   return pooler.url;
 };
 
-/** Creates a login that may connect, for as long as the test runs, and gives its name and URL. */
+/** Creates a login that may connect while the test runs. Returns its name and URL. */
 async function createLogin(attributes = ''): Promise<{ login: string; url: string }> {
   const login = `um_login_${process.pid}`;
   await database.query(`create role ${login} login ${attributes} password '${PASSWORD}';
@@ -60,7 +60,7 @@ async function createLogin(attributes = ''): Promise<{ login: string; url: strin
   return { login, url: loginUrl(database.adminUrl, login) };
 }
 
-/** What the check says: the cause of a fault. */
+/** The cause of the fault that the check finds. */
 async function check(store: Store): Promise<string | undefined> {
   const fault = await store.check(AbortSignal.timeout(20_000));
   return fault && (fault.cause as Error).message;

@@ -34,7 +34,7 @@ import { waitFor, waitForBlocked } from '../helpers/wait-for.ts';
 const root = mkdtempSync(join(tmpdir(), 'embedded-'));
 const headers = { 'X-Api-Key': 'wms_demo_aurora' };
 const isRoot = process.getuid?.() === 0;
-/** Debian's user `daemon`: Postgres refuses one without a name. */
+/** Debian's user `daemon`: Postgres refuses a user without a name. */
 const OTHER = 1;
 
 afterAll(() => {
@@ -47,7 +47,7 @@ const newStore = () => copyDataDir(inject('dataDir'));
 /** Opens the server of a store; a new one has no tables. */
 const open = (dataDir: string) => openServer({ dataDir, fsync: false });
 
-/** The line with which a store is refused, which ends the start of a gateway. */
+/** The line that refuses a store and ends the start of a gateway. */
 async function refusal(dataDir: string, programs?: string): Promise<string> {
   const error = await openServer({ dataDir, programs, fsync: false }).catch((error) => error);
   expect(error).toBeInstanceOf(OperatorError);
@@ -55,14 +55,14 @@ async function refusal(dataDir: string, programs?: string): Promise<string> {
   return error.message;
 }
 
-/** Opens stores one after the other, and says of each its folder or why it is refused. */
+/** Opens stores one after the other, and prints for each its folder or why it is refused. */
 const OPEN = `import { openServer } from './src/store/embedded/store.ts';
   for (const dataDir of process.argv.slice(1)) {
     const options = { dataDir: dataDir === ':memory:' ? undefined : dataDir, fsync: false };
     console.log(await openServer(options).then((server) => server.dataDir, (error) => error.message));
   }`;
 
-/** Another process that opens stores, and what it says of them. */
+/** Starts another process that opens stores, and returns what it prints. */
 async function openElsewhere(
   dataDirs: readonly string[],
   { launcher = [], env = {} }: { launcher?: readonly string[]; env?: Record<string, string> } = {},
@@ -81,13 +81,13 @@ async function openElsewhere(
   return { child, said };
 }
 
-/** Ends such a process, whose servers end with it. */
+/** Kills such a process. Its servers end with it. */
 async function killElsewhere({ pid = 0 }: ChildProcess): Promise<void> {
   process.kill(pid, 'SIGKILL');
   await waitFor(() => expect(isRunning(pid)).toBe(false));
 }
 
-/** The server's process; undefined without one. */
+/** The process id of the server; undefined without one. */
 function pidOf(dataDir: string): number | undefined {
   const file = join(dataDir, 'database/postmaster.pid');
   return existsSync(file) ? Number.parseInt(readFileSync(file, 'utf8'), 10) : undefined;
@@ -99,20 +99,20 @@ async function create(origin: string, nome: string): Promise<{ status: number; i
   return { status: answer.status, ...((await answer.json()) as object) };
 }
 
-/** Clients that create students, of which every other one may send a creation again. */
+/** Clients that create students. Every other one may send a creation again. */
 const clientsOf = ({ origin }: GatewayProcess, other: 'once' | 'repeated') =>
   (['once', other, 'once', other, 'once', other, 'once', other] as const).map((creates) => ({
     ...{ url: `${origin}/v1`, keys: [headers['X-Api-Key']], lists: [], creates, pauseMs: 0 },
   }));
 
-/** The ids of the students of a name. */
+/** The ids of the students whose names begin so. */
 async function readIds(dataDir: string, nome: string): Promise<string[]> {
   const sql = 'select id from private.alunos where nome like $1';
   return (await runSql<{ id: string }>(toUrl(dataDir, 'postgres'), sql, [`${nome}%`])).map(({ id }) => id);
 }
 
 describe('a folder', () => {
-  test('in which a restore was interrupted has the store of before, and nothing of the other one', async () => {
+  test('with an interrupted restore has the store of before, and nothing of the other one', async () => {
     const dataDir = newStore();
     const [database, old, complete] = ['', '.old', '.new'].map((suffix) => join(dataDir, `database${suffix}`));
     spawnSync('mv', [String(database), String(old)]);
@@ -125,7 +125,7 @@ describe('a folder', () => {
     expect(readdirSync(dataDir).filter((name) => name.startsWith('database'))).toEqual(['database']);
   });
 
-  test('whose file names another process as its server is used all the same', async () => {
+  test('whose postmaster.pid names another process is used all the same', async () => {
     const dataDir = newStore();
     const lines = [process.pid, join(dataDir, 'database'), 0, 5432, join(dataDir, 'socket'), '', '', 'ready'];
     writeFileSync(join(dataDir, 'database/postmaster.pid'), lines.join('\n'));
@@ -140,7 +140,7 @@ describe('a folder', () => {
     const dataDir = newStore();
     const { child } = await openElsewhere([dataDir]);
     const before = pidOf(dataDir);
-    // The shells between them go first: they would take the server with them.
+    // The shells between them are killed first: they would take the server with them.
     const [keeper = 0] = childrenOf(child.pid);
     for (const pid of [...childrenOf(keeper).filter((pid) => pid !== before), keeper]) process.kill(pid, 'SIGKILL');
     await killElsewhere(child);
@@ -213,7 +213,7 @@ describe('a folder', () => {
     const server = await open(dataDir);
     await server.close();
 
-    // A first start was killed in it.
+    // A first start was killed in this folder.
     const empty = newPath();
     mkdirSync(join(empty, 'database.new/base'), { recursive: true });
     const broken = mkdtempSync(join(root, 'migrations-'));
@@ -238,7 +238,7 @@ describe('the user', () => {
     'This is not root, or others cannot read this folder: the tests of other users cannot run',
   );
 
-  test.runIf(isRoot)("of the server is for root the owner of a folder that is another user's", async () => {
+  test.runIf(isRoot)('of the server is the owner of the folder if root starts it', async () => {
     const dataDir = newPath();
     mkdirSync(dataDir);
     chownSync(dataDir, OTHER, OTHER);
@@ -248,8 +248,8 @@ describe('the user', () => {
     await server.close();
   });
 
-  test.runIf(canSwitch)('of the server is that of the gateway, who needs no privilege, but the folder', async () => {
-    // Everybody can reach it.
+  test.runIf(canSwitch)('of the server is that of the gateway, which needs the folder but no privilege', async () => {
+    // Every user can reach it.
     const folder = mkdtempSync('/tmp/embedded-');
     onTestFinished(() => rmSync(folder, { recursive: true }));
     chmodSync(folder, 0o755);
@@ -310,7 +310,7 @@ describe('a gateway', () => {
     expect(may).toEqual([{ session_user: 'gateway_login', may: false }]);
   });
 
-  test('has its folder alone: another one is refused with the name of the process that has it', async () => {
+  test('is alone in its folder: another one is refused with the name of the process that has it', async () => {
     const { pid } = gateway.child;
     const { said } = await openElsewhere([dataDir]);
     expect(said[0]).toMatch(
@@ -321,7 +321,7 @@ describe('a gateway', () => {
     expect(await create(gateway.origin, 'Ana')).toMatchObject({ status: 201 });
   });
 
-  test('replaces the shell between them together with the server', async () => {
+  test('replaces a killed shell between it and the server, together with the server', async () => {
     const server = pidOf(dataDir);
     const [keeper = 0] = childrenOf(gateway.child.pid);
     process.kill(keeper, 'SIGKILL');
@@ -340,7 +340,7 @@ describe('a gateway', () => {
     'starts a server again when %s was ended by %s, and loses nothing acknowledged',
     async (ended, signal, reason, stop) => {
       const [server = 0, from] = [pidOf(dataDir), gateway.output().length];
-      // Postgres logs its end with several lines.
+      // Postgres logs the end of this session with several lines.
       const sleeping = runSql(toUrl(dataDir, 'postgres'), 'do $$ begin perform pg_sleep(600); end $$').catch(() => {});
       const session = await waitFor(async () => {
         const sql = `select pid from pg_stat_activity where wait_event = 'PgSleep'`;
@@ -348,7 +348,7 @@ describe('a gateway', () => {
         expect(pid).toBeGreaterThan(0);
         return pid;
       });
-      // It does not notice that the server has ended, and keeps its memory and its output.
+      // A stopped session does not notice that the server has ended, and keeps its memory and its output.
       if (stop) process.kill(session, stop);
       const clients = await underLoad(clientsOf(gateway, 'repeated'), async () => {
         process.kill(ended === 'a session' ? session : server, signal);
@@ -425,13 +425,13 @@ test('a new migration is applied while the store serves, with the warnings of Po
   );
   expect(await own?.migrate()).toEqual([file]);
   expect(warnings).toEqual(['look\n  hint: here']);
-  // The next example, and the next save, wait for this one.
+  // The next example and the next save wait for this one.
   const call = { function: 'endless', args: {}, returns: 'nothing', readOnly: true } as const;
   expect(await own?.attempt(call)).toMatchObject({ failure: { kind: 'storeTimeout' } });
   await store.close();
 });
 
-/** Runs a command with a disk of its own at a folder. */
+/** Runs a command with a disk mounted at a folder for it alone. */
 const withDisk = (folder: string, options: string, script = ':') => {
   const mounted = `mount -t tmpfs -o ${options} tmpfs ${folder} && ${script} && exec "$@"`;
   return ['unshare', '--mount', 'sh', '-c', mounted, 'sh'];
@@ -447,14 +447,14 @@ test.skipIf(!canMount)('a full disk loses nothing acknowledged, and with space t
   const dataDir = join(disk, 'store');
   mkdirSync(disk);
   const template = newStore();
-  // Less is left than the next segment of the WAL takes.
+  // The rest is less than the next segment of the WAL takes.
   const rest = `$(($(df --output=avail -B1 ${disk} | tail -1) - 10000000))`;
   const prepare = `cp -a ${template} ${dataDir} && head -c ${rest} /dev/zero > ${disk}/ballast`;
   const launcher = withDisk(disk, 'size=110m,mode=755', prepare);
   const gateway = await startProcess({ DATA_DIR: dataDir }, { launcher });
-  // The test is outside of the namespace that has the disk.
+  // The test is outside of the mount namespace that has the disk.
   const inside = `/proc/${gateway.child.pid}/root${disk}`;
-  // Most of the segment, which requests would take long to fill.
+  // Fills most of the segment, which would take requests long.
   const size = `16777216 - 300000 - (pg_current_wal_insert_lsn() - '0/0') % 16777216`;
   const fill = `select pg_logical_emit_message(false, '', repeat('x', (${size})::integer))`;
   await runSql(toUrl(join(inside, 'store'), 'postgres'), fill);

@@ -7,10 +7,10 @@ import { createCall, listCall } from '../helpers/calls.ts';
 import { useOpened } from '../helpers/database.ts';
 import { openTestStore } from '../helpers/gateway.ts';
 
-// What every store has to do, whatever is behind it. The interface's tests run through each of them too.
+// Every store has to do this, whatever is behind it. The tests of the interface run on each of them too.
 
 const never = new AbortController().signal;
-/** More than the demo data's students take, and less than its workouts. */
+/** More bytes than the demo data's students take, and fewer than its workouts. */
 const ANSWER_LIMIT = 80_000;
 const large = (result: string, value: string) => `
   create function public.${result.startsWith('table') ? 'linha' : 'valor'}(p_api_key text, p_size integer) returns ${result}
@@ -30,7 +30,7 @@ function jsonOf(result: Result): unknown {
   return JSON.parse(result.json);
 }
 
-test('is of the kind that its project is for, and says so without a password or a key', () => {
+test('describes its kind without a password or a key', () => {
   const descriptions = {
     postgres: /^Postgres at /,
     supabase: /^Supabase at /,
@@ -57,7 +57,7 @@ test('takes null as an argument', async () => {
   expect(jsonOf(await store.call(listCall({ p_academia_id: null, p_limit: 2 }), never))).toHaveLength(2);
 });
 
-test('is known to have the demo data by a read that needs no input and has no example', async () => {
+test('is found to have the demo data by a read that needs no input and has no example', async () => {
   const parameters = [{ name: 'limit', in: 'query', schema: { type: 'integer' } }];
   const schema = { type: 'array', items: { type: 'object', properties: { nome: { type: 'string' } } } };
   const responses = { 200: { description: 'Done', content: { 'application/json': { schema } } } };
@@ -81,7 +81,7 @@ describe('a failure', () => {
     ['wms_demo_inativa', 'API Key inativa'],
     ['wms_demo_expirada', 'API Key expirada'],
     ['wms_demo_leitura', 'API Key sem permissão para criar_aluno', { lacksPermission: true }],
-  ])('of the key %s is a refusal as SQL tells it', async (key, text, more = {}) => {
+  ])('of the key %s is a refusal with the text of SQL', async (key, text, more = {}) => {
     const failure = { kind: 'refusedKey', text, ...more };
     expect(await store.call(createCall({ p_api_key: key }), never)).toEqual({ failure });
   });
@@ -101,7 +101,7 @@ describe('a failure', () => {
     const workouts = { ...listCall({ p_limit: 1_000 }), function: 'listar_treinos' };
     expect(await store.call(workouts, never)).toMatchObject({ failure: { kind: 'answerTooLarge' } });
     const calls = [workouts, listCall({ p_limit: 1 }), workouts, listCall({ p_limit: 2 })];
-    // Each with its own signal, as each request has.
+    // Each call has its own signal, as each request has.
     const results = await Promise.all(calls.map((call) => store.call(call, new AbortController().signal)));
     expect(results).toMatchObject([{ failure: {} }, { count: 1 }, { failure: {} }, { count: 2 }]);
     const few = { ...workouts, args: { ...workouts.args, p_limit: 100 } };

@@ -17,13 +17,13 @@ type Kind = (typeof KINDS)[number];
 
 const ROUNDS = inject('isLong') ? 20 : 1;
 const CLIENTS = 16;
-/** How long a client waits between two requests, in milliseconds: the processor is left for the servers. */
+/** The pause of a client between two requests, in milliseconds, which leaves the processor for the servers. */
 const PAUSE_MS = 50;
-/** How soon after a promotion reads and creations succeed, with what a busy machine takes. */
+/** How soon after a promotion reads and creations succeed, with headroom for a busy machine. */
 const BUSY_MS = 3_000;
 const READS_MS = 1_000 + BUSY_MS;
 const CREATIONS_MS = 2_000 + BUSY_MS;
-/** How long the clients go on after it. */
+/** How long the clients go on after the old primary is back. */
 const AFTERWARDS_MS = 1_500;
 const FOLLOWED = 'test_followed';
 const TENANT = 'e0000000-0000-4000-8000-000000000001';
@@ -66,7 +66,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
   test.each(Array.from({ length: ROUNDS }, (_, round) => [round + 1, KINDS[round % KINDS.length] as Kind] as const))(
     'in round %i, because it is %s',
     async (round, kind) => {
-      // Every one creates, and half as many read beside that.
+      // All of these create, and half as many others read.
       const all = Array.from({ length: CLIENTS }, (_, n) => KEYS[n % KEYS.length] as string).flatMap((key, n) => [
         { url: gateway.url, keys: [key], pauseMs: PAUSE_MS, creates: 'repeated' as const, lists: [] },
         ...(n % 2 === 0 ? [{ url: gateway.url, keys: [key], pauseMs: PAUSE_MS }] : []),
@@ -76,7 +76,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
         const old = primary;
         const recover = await fail(old, kind);
         const standbys = servers.filter((server) => server !== old);
-        // An old primary that only the gateway cannot reach would go on sending.
+        // Otherwise an old primary that only the gateway cannot reach would go on sending to the standbys.
         for (const server of standbys) await server.set('primary_conninfo', 'host=127.0.0.1 port=1');
         await waitFor(async () => {
           const receivers = standbys.map((server) => server.query('select from pg_stat_wal_receiver'));
@@ -88,7 +88,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
         for (const server of standbys) if (server !== next) await server.follow(next);
         primary = next;
         await serves(clients);
-        // The old primary is back and believes that it still is the primary.
+        // The old primary is back, and still believes that it is the primary.
         await recover();
         await delay(AFTERWARDS_MS);
         await old.rejoin(next);
@@ -111,7 +111,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
     },
   );
 
-  test('costs a reader of the changes nothing', async () => {
+  test('loses no change for a reader of the changes', async () => {
     await follower.stop();
     const there = await primary.query<{ id: string }>(`select id from private.alunos where tenant_id = '${TENANT}'`);
     expect(there.length).toBeGreaterThan(0);
@@ -119,7 +119,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
     expect(compareIds(follower.ids, new Set(there.map(({ id }) => id)))).toEqual({ missed: [], left: [] });
   });
 
-  test('is told in one line for each change of a role', () => {
+  test('is logged in one line for each change of a role', () => {
     const primaries = changes.filter((text) => text.endsWith(' is the primary') && !text.includes('not used'));
     // On a busy machine a primary may be away for a moment.
     const promoted = primaries.filter((text, index) => text !== primaries[index - 1]);
@@ -128,7 +128,7 @@ describe.runIf(canReplicate())('a primary that fails', () => {
   });
 });
 
-/** Lets the primary fail, and returns what brings it back as it was. */
+/** Makes the primary fail. Returns a function that brings it back as it was. */
 async function fail(server: ReplicatedServer, kind: Kind): Promise<() => Promise<void>> {
   if (kind === 'frozen') {
     const thaw = server.freeze();

@@ -22,13 +22,13 @@ import { waitFor } from '../helpers/wait-for.ts';
 // bytes of a row; a fault that begins with a status is an answer of a Data API.
 
 const DEADLINE_MS = 200;
-/** The deadline where something else is to come first, on a busy machine too. */
+/** The deadline if something else has to come first, on a busy machine too. */
 const LONG_DEADLINE_MS = 5_000;
-/** A deadline, with headroom for a busy machine. */
+/** The maximum duration of a call with this deadline, with headroom for a busy machine. */
 const inTime = (deadlineMs: number) => deadlineMs * 1.1 + 2_000;
 const STORE_TEXT = 'texto do banco';
 
-/** Raises what it is told to. */
+/** Raises the error that its arguments describe. */
 const SQL = `
 create function public.falhar(p_api_key text, p_codigo text, p_campo text default null, p_nome text default null)
 returns table (nada integer)
@@ -62,13 +62,13 @@ type Case = {
   /** Whether nothing was connected when the fault began; otherwise a read was answered before. */
   readonly cold?: boolean;
   readonly open?: OpenOptions;
-  /** The call, where it is not for the gyms or a new student. */
+  /** The call, if it is not for the gyms or a new student. */
   readonly call?: (action: Action, nome: string) => Call;
-  /** Lets the fault begin. */
+  /** Begins the fault. */
   readonly begin?: (kind: Kind) => unknown;
   /** What happens while the call is under way. */
   readonly meanwhile?: () => Promise<unknown>;
-  /** Ends what the proxy does not. */
+  /** Ends a fault that is not one of the proxy. */
   readonly end?: (kind: Kind) => unknown;
 };
 
@@ -85,7 +85,6 @@ function wrongSecret(fault: string, kind: Kind, cause: RegExp): Case {
   return { fault, stores: [kind], ...refused, cold: true, open: { secret: 'wrong' }, end: () => open(kind) };
 }
 
-/** An error that SQL raises. */
 function raised(p_codigo: string, both: End, p_campo?: string): Case {
   return {
     fault: `SQL raises ${p_codigo}${p_campo ? ` with detail \`${p_campo.replace(STORE_TEXT, '…')}\`` : ''}`,
@@ -102,7 +101,7 @@ function raised(p_codigo: string, both: End, p_campo?: string): Case {
 
 type Reply = { readonly status: number; readonly body: string; readonly length?: number };
 
-/** What comes in place of a Data API's answer. */
+/** An answer in place of that of a Data API. */
 function reply(fault: string, reply: Reply, read: End, create: End = read): Case {
   return {
     fault,
@@ -118,7 +117,6 @@ function reply(fault: string, reply: Reply, read: End, create: End = read): Case
   };
 }
 
-/** PostgREST's form of an error. */
 function postgrestError(status: number, code: string, expected: End): Case {
   const body = JSON.stringify({ code, details: null, hint: null, message: STORE_TEXT });
   return reply(`${status} with ${code}`, { status, body }, expected);
@@ -127,7 +125,7 @@ function postgrestError(status: number, code: string, expected: End): Case {
 const PAGE = `<html><body>${STORE_TEXT}</body></html>`;
 const TRUNCATED = `[{"id":"a1000000-0000-4000-8000-000000000001","nome":"${STORE_TEXT}`;
 const GYMS = 'Aurora Centro,Aurora Praia,Aurora São João';
-/** What stands in every row, on either store's wire. */
+/** A text that every row contains, on the wire of either store. */
 const ROW = 'Aurora';
 const LOST = /ECONNRESET|closed|terminated/;
 
@@ -320,7 +318,7 @@ function open(kind: Kind, options: OpenOptions = {}): void {
 const listGyms = () => ({ ...listCall(), function: 'listar_academias' });
 const toCall = (action: Action, p_nome: string) => (action === 'read' ? listGyms() : createCall({ p_nome }));
 
-/** How a call ends, and the cause of a fault. */
+/** The end of a call, and the cause of a fault. */
 async function send(call: Call, deadlineMs = LONG_DEADLINE_MS): Promise<{ end: End | object; cause?: unknown }> {
   const result = await createCallStore({ store: stores[0] as Store, deadlineMs })(call);
   if ('failure' in result) {
@@ -338,7 +336,7 @@ async function send(call: Call, deadlineMs = LONG_DEADLINE_MS): Promise<{ end: E
 
 const serves = async () => expect(await send(listGyms())).toEqual({ end: 'gyms' });
 
-/** Lets every name be that of these addresses. */
+/** Makes every name resolve to these addresses. */
 function resolveTo(...addresses: string[]): void {
   const found = addresses.map((address) => ({ address, family: 4 }));
   vi.spyOn(dns, 'lookup').mockImplementation(((
@@ -348,7 +346,7 @@ function resolveTo(...addresses: string[]): void {
   ) => (all ? done(null, found) : done(null, addresses[0], 4))) as never);
 }
 
-/** The end of the server and of its connections: Postgres itself goes on, but out of reach. */
+/** Ends the server and its connections. Postgres itself goes on, but out of reach. */
 async function stopServer(kind: Kind): Promise<void> {
   if (kind === 'supabase') {
     postgrest.process.kill('SIGKILL');
@@ -379,7 +377,7 @@ async function unlockTables(): Promise<void> {
   await locker.query('rollback');
 }
 
-/** Waits for the query that waits for a lock, and ends it. */
+/** Waits for the query that is blocked by a lock, and ends it. */
 async function endBlockedQueries(how: 'pg_terminate_backend' | 'pg_cancel_backend'): Promise<void> {
   const sql = `select ${how}(pid) from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`;
   await waitFor(async () => expect(await database.query(sql)).toHaveLength(1));
@@ -387,12 +385,12 @@ async function endBlockedQueries(how: 'pg_terminate_backend' | 'pg_cancel_backen
 
 /** The code and the message of a cause. */
 function textOf(cause: unknown): string {
-  // The store Supabase has only the text of supabase-js.
+  // The store supabase has only the text of supabase-js.
   const { code = '', message = cause ?? '' } = Object(cause);
   return `${code} ${message}`;
 }
 
-/** How many students of a name there are. */
+/** The number of students of a name. */
 const countStudents = async (nome: string) =>
   (await database.query('select from private.alunos where nome = $1', [nome])).length;
 
@@ -405,7 +403,7 @@ const runs = cases.flatMap((one) =>
 test.each(runs)('$kind: $fault: a $action ends with $expected', async (run) => {
   const { kind, action, expected, deadlineMs = LONG_DEADLINE_MS, call = toCall } = run;
   const nome = `Aurora ${randomUUID()}`;
-  // The first connection is not what has to come within the deadline, unless the fault is there before it.
+  // The first connection need not come within the deadline, unless the fault is there before it.
   open(kind, { ...run.open, ...(run.cold && { deadlineMs }) });
   if (!run.cold) await serves();
 

@@ -9,17 +9,17 @@ import type { Schema } from '../../src/openapi/schema.ts';
 import type { Call } from '../../src/store/store.ts';
 import { useGateway } from '../helpers/api.ts';
 
-// What a function may look like: each row is served alike on every store, or is refused at the start in one sentence.
+// Each kind of function is served in the same way on every store, or is refused at the start in one sentence.
 
 /** A function of SQL, and the operation that calls it. */
 type Row = {
   readonly what: string;
   readonly sql: string;
-  /** The operation but for its id and function; by default a list of any objects. */
+  /** The operation without its id and function; by default a list of any objects. */
   readonly operation?: string;
   /** Queries or bodies, and the status and body of their answers. */
   readonly answers?: readonly (readonly [string, number, unknown])[];
-  /** What the comparison says instead; of a store that knows no more than the names of types. */
+  /** The difference that the comparison reports. The other one is for a store that knows only the names of types. */
   readonly refused?: string;
   readonly refusedByNames?: string;
 };
@@ -31,11 +31,11 @@ const VALUE = `responses: { '200': { description: A value, content: { applicatio
 /** An optional property is left out where it is null. */
 const EVENT =
   '{ type: object, required: [a], properties: { a: { type: string }, eventId: { type: string, format: uuid } } }';
-/** The names that the aliases of a statement have. */
+/** The aliases of a statement have these names. */
 const COLUMNS = `{ r: ${INTEGER}, names: ${INTEGER}, value: ${INTEGER}, count: ${INTEGER} }`;
 const withQuery = (schema: string, rest = VALUE) => `parameters: [{ name: v, in: query, schema: ${schema} }]\n${rest}`;
 
-/** The SQL of a function with an argument of its own, what it returns, and its statements. */
+/** The SQL of a function with this argument of its own, this result and these statements. */
 const define = (argument: string, returns: string, statements: string, volatility = 'stable', name = 'NAME') =>
   `create function public.${name}(p_api_key text${argument && `, ${argument} default null`}) returns ${returns}
 language plpgsql ${volatility} security definer set search_path = pg_catalog, pg_temp as $$
@@ -46,7 +46,7 @@ select private.publish('public.${name}');`;
 
 const ECHO = 'return to_jsonb(p_v)';
 
-/** An argument whose type is made first, a query that is taken, with what comes back, and one with a value that is not stored. */
+/** An argument of a new type, a query that is accepted with its answer, and a query with a value that cannot be stored. */
 const argument = (type: string, sql: string, schema: string, taken: string, back: unknown, refused: string) => ({
   sql: `${sql}\n${define(`p_v ${type}`, 'jsonb', ECHO)}`,
   operation: withQuery(schema),
@@ -56,7 +56,7 @@ const argument = (type: string, sql: string, schema: string, taken: string, back
   ] as const,
 });
 
-/** What a function returns, as the schema describes it. */
+/** A function with this result, which the schema describes. */
 const value = (returns: string, statements: string, schema: string, back: unknown) => ({
   sql: define('', returns, statements),
   operation: VALUE.replace('schema: {}', `schema: ${schema}`),
@@ -320,7 +320,7 @@ responses: { '201': { description: Removed, content: { application/json: { schem
   },
 ];
 
-/** A creation as the database's page describes one, by what it gives: its type and its last statement. */
+/** A creation as the database's page describes it, by what it gives: its type and its last statement. */
 const CREATIONS: readonly (readonly [Call['returns'], type: string, end: string])[] = [
   ['row', 'table (n integer) rows 1', 'return query select 1;'],
   ['rows', 'table (n integer)', 'return query select 1;'],
@@ -344,7 +344,7 @@ const CREATE = CREATIONS.map(([returns, type, end]) => {
 
 const PAGE = readFileSync('docs/openapi-support.md', 'utf8');
 const isText = (type: string) => canHold({ type: 'string' }, { type: TYPES[type] ?? '', labels: null });
-/** Types of Postgres as people write them, and as it names them itself. */
+/** Types of Postgres as people write them, and as Postgres names them. */
 const TYPES: Readonly<Record<string, string>> = {
   ...{ varchar: 'character varying', char: 'character', timestamptz: 'timestamp with time zone' },
   ...{ timestamp: 'timestamp without time zone', timetz: 'time with time zone', time: 'time without time zone' },
@@ -367,11 +367,11 @@ test.each<[string, readonly Schema[]]>([
   ['anything else', [{ type: 'object' }]],
 ])('the page names the types of an argument that take: %s', (row, schemas) => {
   const cell = new RegExp(`^\\| ${row} \\| (.*) \\|$`, 'm').exec(PAGE)?.[1] ?? '';
-  // What stands in parentheses is the format of a type.
+  // Parentheses contain the format of a type.
   const named = [...cell.replace(/\(.*?\)|`format: int32`/g, '').matchAll(/`([^`]+)`/g)].map(([, type = '']) => type);
   const takes = (type: string) => schemas.some((schema) => canHold(schema, { type, labels: null }));
   const taken = Object.keys(TYPES).filter((name) => takes(TYPES[name] ?? ''));
-  // Each of the other rows is taken as text too.
+  // Types of texts hold the values of every other row too, and are named in the row string alone.
   expect(new Set(named)).toEqual(new Set(row === 'string' ? taken : taken.filter((name) => !isText(name))));
 });
 
@@ -407,7 +407,7 @@ describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$wha
   test('is compared at the start', () => {
     const own = differences.filter(({ operation, isAddition }) => operation === row.name && !isAddition);
     const sentences = own.map(describeDifference);
-    // PostgREST does not tell a variadic argument from others, and its type is none of an array.
+    // PostgREST does not distinguish a variadic argument, and its type is not an array.
     if (refused)
       expect(sentences).toEqual([expect.stringContaining(isByNames && !row.refusedByNames ? 'p_v' : refused)]);
     else expect(sentences).toEqual([]);
@@ -422,7 +422,7 @@ describe.each(ROWS.map((row, index) => ({ ...row, name: nameOf(index) })))('$wha
   });
 });
 
-test.each(CREATIONS)('a repeated creation that gives %s is told from the first, and from others', async (returns) => {
+test.each(CREATIONS)('a repetition of a creation that gives %s is recognized', async (returns) => {
   const repeat = async (key?: string) => {
     const args = { p_api_key: 'wms_demo_aurora', ...(key && { p_idempotency_key: `${returns}-${key}` }) };
     const call = { function: `criar_${returns}`, args, returns, readOnly: false };

@@ -10,9 +10,9 @@ import type { NamedStatement, Statement } from '../../src/store/statement.ts';
 import { useDatabase } from '../helpers/database.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// What the gateway writes of rows is what Postgres writes of them, letter for letter.
+// The gateway writes rows as Postgres does, letter for letter.
 
-/** A connection on which what the server sends comes in pieces of at most so many bytes. */
+/** A connection that delivers what the server sends in pieces of at most `size` bytes. */
 class Pieces extends Socket {
   size = Number.POSITIVE_INFINITY;
 
@@ -99,7 +99,7 @@ test('writes rows of any texts, days and times as row_to_json does, in whatever 
   const row = fc.record({
     a: fc.option(text),
     b: text,
-    // Every day that there is.
+    // Every possible day.
     d: fc.option(fc.integer({ min: -2_451_545, max: 106_741_034 })),
     m: fc.integer({ min: 0, max: 86_399_999_999 }),
     e: fc.option(fc.double().map(String)),
@@ -162,7 +162,7 @@ test.each([
   expect(here).toBe(there);
 });
 
-// What no Postgres sends, and a pooler or proxy that is broken may.
+// No Postgres sends this, but a broken pooler or proxy may.
 describe('a server that does not keep to the protocol', () => {
   const message = (code: string, ...parts: Buffer[]) => {
     const body = Buffer.concat(parts);
@@ -187,7 +187,7 @@ describe('a server that does not keep to the protocol', () => {
     READY,
   ]);
 
-  /** Asks a server for rows that answers so, after it has described one column; and gives the first message of each write. */
+  /** Connects to a server that describes one column and then answers with these bytes. `sent` has the first message of each write. */
   async function ask(answer: Buffer) {
     const sent: string[] = [];
     const server = createServer((connection) => {
@@ -227,7 +227,7 @@ describe('a server that does not keep to the protocol', () => {
     return Buffer.concat([message('2'), ...messages, message('C', texts(`SELECT ${count}`)), READY]);
   };
 
-  test('is understood where it does', async () => {
+  test('is understood as long as it does', async () => {
     await using server = await ask(answered(row(3, 'Ana'), message('N', texts('SNOTICE', '')), row(-1, '')));
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"},{"nome":null}]', count: 2 });
     expect(await server.rows()).toEqual({ json: '[{"nome":"Ana"},{"nome":null}]', count: 2 });

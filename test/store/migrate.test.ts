@@ -25,17 +25,17 @@ const FILES = readMigrations(MIGRATIONS).map(({ file }) => basename(file));
 const APPLIED = FILES.map((file) => `applied ${file}\n`).join('');
 const NOTHING = { code: 0, output: 'nothing to do\n', errors: '' };
 const ROLES = ['gateway', 'gateway_functions', 'gateway_keys', 'gateway_retention', 'gateway_search'];
-/** What one who is no superuser is told. */
+/** The warning for a role that is not a superuser. */
 const LOG_WARNING =
   /^warning: API keys can appear in the log of Postgres, .*\n {2}hint: As a superuser: alter database \w+ set log_parameter_max_length = 0\n$/;
 
 const databases: string[] = [];
 let server: PostgresServer | undefined;
-/** For the server's administrator, in a database that no test changes. */
+/** The URL of the server's administrator, for a database that no test changes. */
 let adminUrl: string;
 
 beforeAll(async () => {
-  // A Supabase project has no role of the gateway before it is migrated: neither has a server of these tests' own.
+  // Before its migration a Supabase project has no role of the gateway, and a server of these tests' own has none either.
   server = process.env.TEST_DATABASE_URL ? undefined : await startEmbeddedPostgres();
   adminUrl = process.env.TEST_DATABASE_URL ?? server?.adminUrl ?? '';
 });
@@ -79,7 +79,7 @@ test('a role that is no superuser migrates the database that it owns, and is tol
   await asAdmin(adminUrl, async (admin) => {
     await createRole(admin, 'migrate_owner', 'login nosuperuser createrole bypassrls');
     await admin.query(`alter database ${new URL(url).pathname.slice(1)} owner to migrate_owner`);
-    // A server that another role has migrated before has the gateway's roles, which that role or a superuser hands on.
+    // If another role has migrated on this server, that role or a superuser has to grant the gateway's roles.
     const found = await admin.query('select rolname from pg_roles where rolname = any ($1)', [ROLES]);
     for (const { rolname } of found.rows) await admin.query(`grant ${rolname} to migrate_owner with admin option`);
   });
@@ -97,7 +97,7 @@ describe('a run', () => {
     expect(await runSql(url, schemas)).toEqual([{ nspname: 'information_schema' }, { nspname: 'public' }]);
   });
 
-  /** Does something of which PostgREST has to be told. */
+  /** Does something that has to notify PostgREST. */
   const tellingPostgrest = (url: string, work: () => Promise<void>) =>
     asAdmin(url, async (db) => {
       await db.query('listen pgrst');
@@ -119,7 +119,7 @@ describe('a run', () => {
     expect(names).toEqual(FILES);
   });
 
-  test('shares the migrations with another at the same time', async () => {
+  test('shares the migrations with another run at the same time', async () => {
     const url = await newDatabase();
     const folder = folderWith({
       '20260101000000_waits.sql': 'select pg_advisory_xact_lock(1);\ncreate table public.one ();',
@@ -129,7 +129,7 @@ describe('a run', () => {
     const runs = await asAdmin(url, async (db) => {
       await db.query('select pg_advisory_lock(1)');
       const both = Promise.all([migrate(url, folder), migrate(url, folder)]);
-      // One waits for the lock here, and the other one for it.
+      // One waits for this lock, and the other one waits for the first.
       await waitForBlocked(url, 2);
       await db.query('select pg_advisory_unlock(1)');
       return both;
@@ -192,7 +192,7 @@ describe('a mistake is told in one line without the password', () => {
     expect(await mistake({}, ['--dry'])).toBe("error: unknown option '--dry'\n");
   });
 
-  test('a host, a server, a database, a user and a right that is not there', async () => {
+  test('a missing host, server, database, user or right', async () => {
     await asAdmin(adminUrl, (admin) => createRole(admin, 'migrate_guest', 'login nosuperuser'));
     const port = await findPort();
     const at = (host: string) => `postgres://u:${SECRET}@${host}/d`;
@@ -225,7 +225,7 @@ describe('a gateway that serves', () => {
   let serving: string;
   let url: string;
 
-  /** Applies one more migration, if the gateway can go on. */
+  /** Applies one more migration, if the gateway that serves can go on with it. */
   const migrateBy = (sql: string) =>
     runMigrate(['--serving', serving], { DATABASE_URL: url }, copyMigrations({ '20991231000000_next.sql': sql }));
 

@@ -10,7 +10,7 @@ const db = useConnection();
 /** Applies the product's migrations and more. */
 async function apply(more: Parameters<typeof copyMigrations>[0]) {
   const folder = copyMigrations(more);
-  // Emacs leaves it beside a file that is being edited.
+  // Emacs leaves such a link beside a file that is being edited.
   symlinkSync('nobody@host.1', join(folder, '.#20260101000000_edited.sql'));
   return applyMigrations(db, readMigrations(folder));
 }
@@ -123,7 +123,7 @@ describe('migrations', () => {
   test.each([
     ...['-- nothing yet\n', 'select 1;\n-- the end\n', 'select 1; select 2', '/* a */ select 1;;\n\n;', ''],
     '-- nothing\nselect 1; ; select $$;$$, 1;;\n-- the end',
-  ])('are the same at the next start: %j', async (sql) => {
+  ])('are unchanged at the next start: %j', async (sql) => {
     await apply({ '21991231000000_a.sql': sql });
     await apply({ '21991231000000_a.sql': sql });
   });
@@ -133,10 +133,10 @@ test('the seed makes the same rows each time', async () => {
   const names = await rows<{ name: string }>(
     db,
     `select oid::regclass as name from pg_class where relnamespace = 'private'::regnamespace and relkind in ('r', 'p')
-        and relname <> 'changes'`, // They have the time of the commit.
+        and relname <> 'changes'`, // Changes have the time of the commit.
   );
   const started = Date.now();
-  /** The rows, with the times of the default of a column alike. */
+  /** The rows, with the same text for every time that is a default. */
   const seed = async () => {
     await db.exec('truncate private.tenants cascade');
     await runScript(db, SEED);

@@ -19,19 +19,18 @@ import { waitFor } from '../helpers/wait-for.ts';
 const DEADLINE_MS = 1_000;
 /** How long closing may take. */
 const CLOSE_MS = 2_000;
-/** Cases run side by side, since most of the time they wait; fewer beside the other tests. */
+/** Cases run side by side, since they mostly wait; fewer of them beside the other tests. */
 const [CASES, AT_ONCE] = inject('isLong') ? [1_500, 12] : [24, 3];
 /**
  * HEADROOM_MS: how much longer than its deadline a call may take, and how soon after a fault calls succeed and all is at rest: a second,
- * and more for a busy machine. LONG_MS: the deadline of calls when all is well again, on a busy machine too. A call that nothing ends is
- * found by it, so it is far longer.
+ * and more for a busy machine. LONG_MS: the deadline of calls when all is well again, on a busy machine too. It is far longer, so that
+ * it reveals a call that nothing ends.
  */
 const [HEADROOM_MS, LONG_MS] = inject('isLong') ? [2_000, 5_000] : [5_000, 10_000];
-/** NETWORK_SEED makes the cases of an earlier run again. */
+/** NETWORK_SEED repeats the cases of an earlier run. */
 const SEED = Number(process.env.NETWORK_SEED ?? Date.now() % 2 ** 31);
-/** More bytes than a connection sends and receives until it has served a few calls. */
+/** More bytes than a connection sends and receives for its first few calls. */
 const MOST_BYTES = 6_000;
-/** How long the whole campaign may take. */
 const CAMPAIGN_MS = 900_000;
 
 const KEYS = ['wms_demo_aurora', 'wms_demo_bosque'] as const;
@@ -43,7 +42,7 @@ select private.publish('public.dormir');
 `;
 
 const server = useOpened(startEmbeddedPostgres, ({ stop }) => stop());
-/** What each read is answered with. */
+/** The answer to each read. */
 const answers = new Map<string, string>();
 let count = 0;
 
@@ -96,10 +95,10 @@ async function abandon(store: LimitedStore): Promise<void> {
   await store.call({ function: 'dormir', args, returns: 'rows', readOnly: true }, AbortSignal.timeout(100));
 }
 
-/** What is wrong with the result of a call. */
+/** The mistake in the result of a call; undefined if there is none. */
 function findMistake(call: Call, result: Result, { fault, isSecure }: Case): string | undefined {
   if (!('json' in result)) {
-    // A garbled byte that TLS does not find can make a value that Postgres cannot read.
+    // Without TLS nothing detects a garbled byte, which can make a value that Postgres cannot read.
     const isGarbled = fault.on === 'request' && fault.does === 'garble' && !isSecure;
     if ('cause' in result.failure || (isGarbled && result.failure.kind === 'invalidInput')) return undefined;
     return `refused: ${JSON.stringify(result.failure)}`;
@@ -134,7 +133,7 @@ const CASE: fc.Arbitrary<Case> = fc.record({
   isWarm: fc.boolean(),
 });
 
-/** How many faults have happened: some would come later than anything that is sent. */
+/** The number of faults that have happened. Some would come after everything that is sent. */
 let happened = 0;
 
 /** Plays a case, and gives what went wrong. */
@@ -180,7 +179,7 @@ async function play(case_: Case): Promise<string[]> {
   const resting = performance.now();
   while (!isAtRest() && performance.now() - resting < HEADROOM_MS) await delay(10);
   if (!isAtRest()) mistakes.push(`it does not come to rest: ${JSON.stringify(readLoad())}`);
-  // The goodbyes of connections have the fault too.
+  // The goodbyes of connections meet the fault too.
   proxy.fail({ ...fault, after: 0 });
   const ending = performance.now();
   await store.close();

@@ -7,7 +7,7 @@ import { useDatabase } from '../helpers/database.ts';
 import { type FaultProxy, type ProxyFault, startFaultProxy, toAddress } from '../helpers/fault-proxy.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// Reads that share connections, and what has one to itself.
+// Reads that share connections, and leases, which have one to themselves.
 
 const never = new AbortController().signal;
 const database = useDatabase({
@@ -68,7 +68,7 @@ let batch: object | undefined;
 const read = async (seconds: number, text: string, signal = never) =>
   (await pool.read(sleep(seconds, text, signal), batch))?.[0];
 
-/** How many queries sleep in the database, and whether they may go on. */
+/** The number of queries that sleep in the database. `change` is evaluated for each, and may end it. */
 const countSleeping = async (change = 'true') => {
   const sql = `select ${change} from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()`;
   return (await database.query(sql)).length;
@@ -84,7 +84,7 @@ const names = (count: number) => Array.from({ length: count }, (_, n) => `read $
 describe('reads', () => {
   test('of one batch leave in one write, others each in their own', async () => {
     await openPool(2);
-    // On a busy machine a third connection may be opened, and reads that take long move to it each in their own write.
+    // On a busy machine a third connection may be opened, and reads that take long move to it, each in its own write.
     await waitFor(async () => {
       const open = sockets.filter((socket) => !socket.destroyed);
       for (const socket of open) socket.writes = [];
@@ -145,7 +145,7 @@ describe('reads', () => {
     expect(await Promise.all(others)).toEqual(names(3));
   });
 
-  test('that are given up at any moment hit no other one', async () => {
+  test('that are given up at any moment do not affect others', async () => {
     await openPool(2);
     batch = {};
     const random = Array.from({ length: 400 }, () => [Math.random(), Math.random(), Math.random()] as const);
@@ -271,11 +271,11 @@ describe('a connection that stalls', () => {
     ['login', { on: 'request', does: 'stall', once: true }],
     ['setup', { on: 'request', does: 'stall', after: 'set timezone', once: true }],
   ];
-  test.each(STEPS)('in the %s is replaced by another one, and told with its step', async (step, fault) => {
+  test.each(STEPS)('in the %s is replaced by another one, and reported with its step', async (step, fault) => {
     openThroughProxy(60_000);
     proxy.fail(fault);
     expect(await read(0, 'served')).toBe('served');
-    // On a busy machine others may stall beside it.
+    // On a busy machine others may stall too.
     expect(steps).toContain(step);
   });
 
@@ -301,7 +301,7 @@ describe('a connection that stalls', () => {
     const socket = sockets.find(({ destroyed }) => !destroyed);
     proxy.fail({ on: 'connect', does: 'reset' });
     if (socket) socket.writes = [];
-    // The first ones find out that there is no other connection.
+    // The first reads find out that there is no other connection.
     for (let n = 0; n < 2; n += 1) {
       expect(await Promise.all(names(6).map((name) => read(0, name)))).toEqual(names(6));
     }
@@ -324,12 +324,12 @@ describe('a connection that stalls', () => {
     await given;
     expect(steps).toContain(step);
     expect(await read(0, 'served')).toBe('served');
-    // The others are replaced: they may be lost too.
+    // The other connections are replaced: they may be lost too.
     await waitFor(() => expect(before.filter(({ destroyed }) => !destroyed)).toEqual([]));
   });
 });
 
-test('two connections stay open however long nobody calls, those that were used last', async () => {
+test('the two connections that were used last stay open, however long nobody calls', async () => {
   await openPool(4, { idleMs: 20 });
   const open = () => sockets.filter((socket) => !socket.destroyed);
   await waitFor(() => expect(open()).toHaveLength(2));
@@ -341,7 +341,7 @@ test('two connections stay open however long nobody calls, those that were used 
 });
 
 test('a pool of one connection keeps one, even if another was opened because the first seemed to stall', async () => {
-  /** The first one connects when there is a second one, and that when the first is open. */
+  /** The first socket connects once there is a second one, and the second once the first is open. */
   const stream = () => {
     const [socket, isFirst] = [openSocket(), sockets.length === 1];
     const connect = socket.connect.bind(socket) as (...args: unknown[]) => Socket;

@@ -22,7 +22,7 @@ const postgrest = useOpened(
   () => startPostgrest(database),
   ({ stop }) => stop(),
 );
-/** The one that was opened last. */
+/** The store that was opened last. */
 let store: Store;
 
 function open(kind: 'postgres' | 'supabase', connections: number): void {
@@ -44,7 +44,7 @@ async function ask(name: string, args = {}, signal = AbortSignal.timeout(20_000)
 const sleep = (p_segundos: number | string, signal?: AbortSignal) => ask('dormir', { p_segundos }, signal);
 const listStudent = () => ask('listar_alunos', { p_limit: 1 });
 
-/** How many sleeping queries the database runs now. */
+/** The number of sleeping queries that the database runs now. */
 const sleeping = async () => {
   const sql = `select from pg_stat_activity
     where datname = current_database() and state = 'active' and query like '%dormir%' and pid <> pg_backend_pid()`;
@@ -113,7 +113,7 @@ describe('postgres', () => {
     await database.query(SQL.replace('create', 'create or replace'));
   });
 
-  test('a function that is replaced answers as it is then, also with other columns, whoever writes them as JSON', async () => {
+  test('a replaced function answers as its new version, also with other columns, whether the gateway or Postgres writes the JSON', async () => {
     open('postgres', 3);
     const answers = () => Promise.all(Array.from({ length: 6 }, () => sleep(0)));
     for (const [type, value, json] of [
@@ -135,7 +135,7 @@ describe('postgres', () => {
     await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
 
-  test('a function that is replaced reads each digit of its new types after the next comparison', async () => {
+  test('a replaced function reads each digit of its new types after the next comparison', async () => {
     open('postgres', 2);
     const replace = async (old: string, type: string) => {
       const sql = SQL.replace(/p_segundos \w+/, `p_segundos ${type}`).replace('acordado boolean', 'acordado numeric');
@@ -150,7 +150,7 @@ describe('postgres', () => {
     await database.query(`drop function public.dormir(text, float8); ${SQL}`);
   });
 
-  test('a function that is replaced takes arguments of its new types at once', async () => {
+  test('a replaced function takes arguments of its new types at once', async () => {
     open('postgres', 3);
     const types = ['float8', 'smallint', 'float8', 'text', 'smallint', 'float8'];
     for (const [index, type] of types.slice(1).entries()) {

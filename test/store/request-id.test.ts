@@ -1,4 +1,4 @@
-// The id of a request is with what the database does for it, and not longer.
+// The database has the id of a request as long as it works for it, and not longer.
 
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
@@ -19,12 +19,12 @@ import {
 } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-/** What this Postgres puts in front of each line of its log: the name of the application in brackets. */
+/** The prefix of each line in the log of this Postgres: the name of the application in brackets. */
 const LOG_PREFIX = '[%a] ';
 const LIST = { ...listCall(), function: 'listar_academias' };
 const NAME = `current_setting('application_name')`;
 const HEADER = `'wellness-gateway ' || (current_setting('request.headers', true)::json->>'x-request-id')`;
-/** The login of each store, and how SQL reads the id. */
+/** The login of each store, and the SQL that reads the id. */
 const KINDS = [
   ['postgres', 'gateway_test', NAME],
   ...(hasPostgrest ? [['supabase', '', HEADER] as const] : []),
@@ -42,7 +42,7 @@ beforeAll(async () => {
     postgresLog += text;
   };
   server = await startLoggingPostgres(write, { log_line_prefix: LOG_PREFIX });
-  // A statement that is logged as it begins is not told again with its duration.
+  // A statement that is logged when it begins is not logged again with its duration.
   await admin(`alter database ${new URL(server.adminUrl).pathname.slice(1)} set log_statement = 'none'`);
   postgrest = hasPostgrest ? await startPostgrest(server) : undefined;
   const common = { connections: 4, deadlineMs: 20_000 };
@@ -53,7 +53,7 @@ beforeAll(async () => {
       const url = loginUrl(server.adminUrl, login);
       stores.set(kind, openPostgres({ ...common, url }));
     }
-    // The first connection of a busy machine may come late.
+    // On a busy machine the first connection may come late.
     await waitFor(async () => expect(await ask(kind, 'first')).toMatch(/^\[\{/));
   }
 });
@@ -76,12 +76,12 @@ async function ask(
   return result.failure.kind === 'refusedKey' ? result.failure.text : result.failure.kind;
 }
 
-/** While each call tells how SQL reads the id. */
+/** During the work each call fails with the id, as this SQL reads it. */
 const telling = (sql: string, work: () => Promise<void>, name = 'listar_academias') =>
   withBody(server.adminUrl, name, `perform pg_sleep(random() / 50); raise exception '%', ${sql}`, work);
 
 describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) => {
-  /** What the database calls each of the store's connections. */
+  /** The names of the store's connections in the database. */
   const names = async () => {
     const sql = 'select distinct application_name as name from pg_stat_activity where usename = $1 order by 1';
     return (await admin(sql, [login])).map(({ name }) => name);
@@ -89,7 +89,7 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
   const idle = async () => expect(await names()).toEqual(['wellness-gateway']);
   const isNamed = (id: string) => waitFor(async () => expect(await names()).toContain(`wellness-gateway ${id}`));
 
-  test('the database shows it while the function runs, and in what it logs of it, and not longer', async () => {
+  test('the database shows the id while the function runs and in its log, and not longer', async () => {
     const id = `slow-${login}`;
     await whileFunctionHeld(server.adminUrl, 'listar_academias', async (letGo) => {
       const answer = ask(kind, id);
@@ -104,7 +104,7 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
     });
   });
 
-  test('the name is as before after an error and a cancellation, which the database logs with it', async () => {
+  test('the name is as before after an error and a cancellation, which the database logs with the id', async () => {
     const [error, late] = [`error-${login}`, `late-${login}`];
     await withBody(server.adminUrl, 'listar_academias', 'raise division_by_zero', async () => {
       expect(await ask(kind, error)).toBe('storeError');
@@ -122,7 +122,7 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
       await waitFor(() => expect(postgresLog).toContain(`[wellness-gateway ${id}] ERROR:`));
   });
 
-  test('a function that makes one row sees it too, and the first characters of a long one', async () => {
+  test('a function that makes one row sees the id too, and the first characters of a long one', async () => {
     await telling(
       NAME,
       async () => expect(await ask(kind, 'one', createCall())).toBe('wellness-gateway one'),
@@ -133,9 +133,9 @@ describe.each(KINDS.filter(([, login]) => login !== ''))('on %s', (kind, login) 
   });
 });
 
-test.each(KINDS)('a write has all of a long one on %s', async (kind) => {
+test.each(KINDS)('a write sees all of a long id on %s', async (kind) => {
   const id = 'a'.repeat(128);
-  // As private.request_id reads it.
+  // private.request_id reads it like this.
   const sql = `coalesce(current_setting('wellness.request_id', true), current_setting('request.headers', true)::json->>'x-request-id')`;
   await telling(sql, async () => {
     expect(await ask(kind, id, { ...LIST, readOnly: false })).toBe(id);

@@ -17,7 +17,7 @@ import { runAdmin, runMigrate } from '../helpers/run.ts';
 import { loginUrl, runSql } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// Which of several servers a gateway takes for what. Failover is in failover.test.ts.
+// Which of several servers a gateway uses for what. failover.test.ts tests the failover.
 
 const KEY = 'wms_demo_aurora';
 const WRITES = 'target_session_attrs=read-write';
@@ -85,7 +85,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
   const wasTold = (server: ReplicatedServer, text: string) =>
     waitFor(() => expect(changes).toContain(`Database server ${nameOf(server)} ${text}`));
 
-  /** How many calls the primary and the standby get meanwhile. */
+  /** The number of calls that each server gets during the work. */
   async function countCalls(opened: Store, work: () => Promise<unknown>): Promise<number[] | undefined> {
     const read = () => opened.connections?.().servers?.map(({ calls }) => calls);
     const before = read();
@@ -114,7 +114,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await hasRoles(opened, 'standby', 'primary');
     const calls = () => Promise.all([listGyms(opened), listGyms(opened), create(opened)]);
     expect(await countCalls(opened, calls)).toEqual([0, 3]);
-    // On a busy machine a server may be away for a moment, and have its role again.
+    // On a busy machine a server may be away for a moment, and get its role again.
     const roles = new Set(changes.filter((text) => !text.includes(' is away: ')));
     expect(roles).toEqual(
       new Set([`Database server ${nameOf(primary)} is the primary`, `Database server ${nameOf(standby)} is a standby`]),
@@ -136,7 +136,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await create(opened);
   });
 
-  test('uses of a name that leads to several servers only the one that it looks at', async () => {
+  test('refuses calls if a name leads to another server than a moment ago', async () => {
     const name = await startFaultProxy({ host: '127.0.0.1', port: primary.port });
     onTestFinished(name.close);
     const url = toGatewayUrl([primary], WRITES).replace(/:\d+\//, `:${name.port}/`);
@@ -174,7 +174,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
       `select pg_terminate_backend(pid) from pg_stat_activity where usename = 'gateway_test' and ${condition}`,
     );
 
-  test('serves again when the login may write again, which a session knows of itself alone', async () => {
+  test('serves again when the login may write again, which a session knows only of itself', async () => {
     const opened = open([primary]);
     await create(opened);
     onTestFinished(() => void setLogin('reset default_transaction_read_only'));
@@ -186,7 +186,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await create(opened);
   });
 
-  test('serves on the connections that it has while the server takes no other one', async () => {
+  test('serves on its connections while the server accepts no other', async () => {
     const opened = open([primary]);
     await create(opened);
     onTestFinished(() => void setLogin('connection limit -1'));
@@ -221,7 +221,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
       code: 1,
       errors: expect.stringMatching(/^No database server is the primary: 127.0.0.1:1 is away: .*ECONNREFUSED/),
     });
-    // With one host and nothing else nobody looks whether it is a standby.
+    // A single host without parameters is not checked for being a standby.
     expect(await migrateOn(standby.adminUrl)).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/\(25006\); this server takes no writes, as a standby does: name the primary/),
@@ -242,7 +242,7 @@ describe.runIf(canReplicate())('a primary with a standby', () => {
     await wasTold(primary, `is not used: it accepts writes, and ${nameOf(third)} is the primary`);
     expect(await countCalls(opened, () => create(opened))).toEqual([0, 0, 1]);
     expect(opened.connections?.().failovers).toBe(1);
-    // The same for one that starts now.
+    // A store that is opened now finds the same.
     const started = open([primary, standby, third]);
     await hasRoles(started, 'refused', 'standby', 'primary');
     expect(await countCalls(started, () => create(started))).toEqual([0, 0, 1]);

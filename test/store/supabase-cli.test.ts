@@ -1,4 +1,4 @@
-// Supabase's own tool and ours, each after the other, on databases like those of its projects.
+// Supabase's tool and ours, each after the other, on databases like those of its projects.
 
 import { execFile } from 'node:child_process';
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -56,7 +56,7 @@ const SERVERS = {
   'Postgres 15': () => startBareDebianPostgres('supabase_admin'),
   'Postgres 18': () => startEmbeddedPostgres(),
 };
-/** Since October 2026 a new project grants nothing on what its owner makes. */
+/** Since October 2026 a new project grants nothing on what its owner creates. */
 const GRANTS = { 'with the grants of older projects': SUPABASE_GRANTS, 'without grants': '' };
 
 describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (version) => {
@@ -77,7 +77,7 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
 
   afterAll(() => server?.stop());
 
-  /** A database like that of a project, with a schema `private` of the project's own. */
+  /** A database like that of a project, which already has a schema `private`. */
   async function newProject(grants: string): Promise<string> {
     projects += 1;
     const name = `project_${projects}`;
@@ -99,13 +99,13 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
   }
 
   describe.each(Object.entries(GRANTS))('%s', (_name, grants) => {
-    test.runIf(isHere)('what `db push` has applied is applied for `npm run migrate`', async () => {
+    test.runIf(isHere)('what `db push` has applied counts as applied for `npm run migrate`', async () => {
       const url = await newProject(grants);
       const pushed = await supabase(url, 'db', 'push', '--yes', '--include-seed');
       expect(pushed.code, pushed.output).toBe(0);
       expect(await migrate(url)).toBe('nothing to do\n');
       await expectAgreement(url);
-      // The demo data has keys that everybody knows.
+      // The demo data is left out, because everybody knows its keys.
       expect(await countTenants(url)).toEqual([{ count: 0 }]);
       expect(await runSql(url, 'select * from private.notes')).toEqual([]);
       const open = `select proname from pg_proc join pg_roles on rolname in ('anon', 'authenticated')
@@ -113,7 +113,7 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
       expect(await runSql(url, open)).toEqual([]);
     });
 
-    test.runIf(isHere)('what `npm run migrate` has applied is applied for `db push`', async () => {
+    test.runIf(isHere)('what `npm run migrate` has applied counts as applied for `db push`', async () => {
       const url = await newProject(grants);
       expect((await migrate(url)).match(/^applied /gm)).toHaveLength(APPLIED.length);
       const pushed = await supabase(url, 'db', 'push', '--yes');
@@ -122,7 +122,7 @@ describe.each(Object.keys(SERVERS) as (keyof typeof SERVERS)[])('on %s', (versio
     });
   });
 
-  test.runIf(isHere)('the demo data comes with `db push` where somebody turns the seed on', async () => {
+  test.runIf(isHere)('the demo data comes with `db push` if somebody turns the seed on', async () => {
     const config = join(folder, 'supabase/config.toml');
     const text = readFileSync(config, 'utf8');
     writeFileSync(

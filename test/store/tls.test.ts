@@ -6,7 +6,7 @@ import { openPostgres } from '../../src/store/postgres/store.ts';
 import { useOpened } from '../helpers/database.ts';
 import { asAdmin, enableTls, fillDatabase, loginUrl, runSql, startEmbeddedPostgres } from '../helpers/servers.ts';
 
-// What the parameters of DATABASE_URL do to a server with a certificate of its own, which names localhost.
+// The effects of the parameters of DATABASE_URL on a server with a certificate of its own, which names localhost.
 
 const folder = mkdtempSync(join(tmpdir(), 'tls-'));
 const root = join(folder, 'root.crt');
@@ -26,7 +26,7 @@ const toUrl = (host: string, parameters: string) => {
   return `postgres://${url.username}:${url.password}@${host}:${url.port}${url.pathname}?${parameters}`;
 };
 
-/** What the check of the store says. */
+/** The message of the check of the store. */
 async function check(host: string, parameters: string): Promise<string | undefined> {
   const store = openPostgres({ url: toUrl(host, parameters), connections: 1, deadlineMs: 20_000 });
   onTestFinished(() => store.close());
@@ -70,7 +70,7 @@ test.each([
   ['postgres://db.example/n?sslmode=disable', undefined],
   ['postgres://db.example/n?sslmode=require', undefined],
   ['postgres://localhost,127.0.0.2,[::1],%2Frun/n', undefined],
-])('plain text over a network that nobody asked for is told once: %s', async (url, host) => {
+])('plain text over a network that nobody asked for is reported once: %s', async (url, host) => {
   const told: string[] = [];
   const onWarning = (text: string) => void told.push(text);
   const store = openPostgres({ url, connections: 1, deadlineMs: 10, onWarning });

@@ -32,7 +32,7 @@ function open(limits: StoreLimits, batch = 1) {
   };
   const endNext = async () => {
     ends.shift()?.({ json: '[]', count: 0 });
-    // The end of a call, then the calls that take its slot.
+    // One turn is for the end of the call, and one for the calls that take its slot.
     await turn();
     await turn();
   };
@@ -60,7 +60,7 @@ test('over the limit, the newest call of the largest share is refused', async ()
     if ('failure' in result) ends.push([name, result.failure]);
   });
   await turn();
-  // When a has one waiting call like the others, it has had its turn.
+  // Share a has had its turn, so it also loses its last waiting call when the others have one each.
   const failure = { kind: 'storeOverloaded', cause: '3 calls are waiting' };
   expect(ends).toEqual(['a5', 'a4', 'a3', 'a2'].map((name) => [name, failure]));
   expect(load()).toEqual({ running: 1, waiting: 3 });
@@ -74,7 +74,7 @@ test('one share cannot take all slots, even if no other has a call', async () =>
   expect(begun).toEqual(['a1', 'a2', 'b1']);
   expect(load()).toEqual({ running: 3, waiting: 3 });
   await endAll(sent);
-  // When b1 ends, a has both of its slots.
+  // When b1 ends, share a already has both of its slots.
   expect(begun).toEqual(['a1', 'a2', 'b1', 'a3', 'b2', 'a4']);
   expect(load()).toEqual({ running: 0, waiting: 0 });
 });
@@ -104,7 +104,7 @@ test('an aborted waiting call is never started, and others take its turn', async
 });
 
 describe('a store that takes batches of reads', () => {
-  // Reads are slow after 5 ms, which are soon over on a busy machine.
+  // The timers are fake: reads count as slow after 5 ms, which are soon over on a busy machine.
   beforeAll(() => void vi.useFakeTimers({ toFake: ['setTimeout', 'performance'] }));
   afterAll(() => void vi.useRealTimers());
 
@@ -150,7 +150,7 @@ describe('a store that takes batches of reads', () => {
     await endNext();
     expect(begun.splice(0)).toEqual(['a1', 'a2', 'b1', 'c1', 'a3']);
     expect(load()).toEqual({ running: 4, waiting: 2 });
-    // The slot is free once all four have ended.
+    // The slot becomes free once all four have ended.
     for (let count = 0; count < 3; count += 1) await endNext();
     expect(begun).toEqual([]);
     await endNext();

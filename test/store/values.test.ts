@@ -2,24 +2,24 @@ import fc, { type Arbitrary } from 'fast-check';
 import { expect, inject, test } from 'vitest';
 import { jsonBody, useGateway } from '../helpers/api.ts';
 
-// A value that passes the document comes back as it went, or is a 422 on its name: of every type and format, in every place of a
+// A value that passes the document comes back as it was sent, or is a 422 on its name, for every type and format, in every place of a
 // request, on every store. It is never a 500 or a 502.
 
-/** How many values are sent. */
+/** The number of values that are sent. */
 const COUNT = inject('isLong') ? 100_000 : 500;
 
 type Kind = {
   readonly schema: object;
-  /** The type of the argument, and the JSON that it becomes. */
+  /** The type of the argument, and the SQL that converts it to JSON. */
   readonly type: string;
   readonly json?: string;
-  /** Texts of values that have to be taken; JSON for what is no string. */
+  /** Values that have to be accepted, as texts; as JSON if they are not strings. */
   readonly taken: readonly string[];
-  /** Texts of values at the edges, many of which are refused. */
+  /** Values at the edges, many of which are refused. */
   readonly edges: Arbitrary<string>;
   /** Whether what came back is what was sent. */
   readonly isSame?: (sent: string, back: string) => boolean;
-  /** Whether a value is written in JSON as it is, and not as a string. */
+  /** Whether JSON has the value bare, and not as a string. */
   readonly isBare?: boolean;
 };
 
@@ -80,7 +80,7 @@ const isSameMoment = (sent: string, back: string) => toMoment(sent) === toMoment
 const isSameBytes = (sent: string, back: string) => Buffer.from(sent, 'base64').equals(Buffer.from(back, 'base64'));
 const isSameLetters = (sent: string, back: string) => sent.toLowerCase() === back.toLowerCase();
 
-/** Values that are compared as numbers, and stand bare in JSON. */
+/** Values that are compared as numbers, and are bare in JSON. */
 const ofNumbers = (schema: object, type: string, taken: readonly string[]): Kind => ({
   ...{ schema, type, taken, edges: number, isSame: isSameNumber, isBare: true },
 });
@@ -156,7 +156,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
       fc.constantFrom('', '3D', '4W'),
       fc.constantFrom('', 'T5H', 'T6M7S', 'T1.5S'),
     ),
-    // Postgres writes an interval in its own way: that it is taken is all that can be seen.
+    // Postgres writes an interval in its own form, so only its acceptance can be checked.
     () => true,
   ),
   bytes: {
@@ -180,7 +180,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
 const PLACES = ['query', 'path', 'header', 'list', 'field', 'items', 'object', 'tool'] as const;
 type Place = (typeof PLACES)[number];
 const names = Object.keys(KINDS);
-/** Bytes are no items of an array. */
+/** Bytes cannot be items of an array. */
 const placesOf = (name: string) =>
   PLACES.filter((place) => name !== 'bytes' || (place !== 'list' && place !== 'items'));
 
@@ -253,7 +253,7 @@ const gateway = useGateway({ sql: SQL, document: toDocument() as never, mcp: tru
 
 type Answer = { readonly status: number; readonly text: string };
 
-/** Sends a value in a place. Undefined where the place cannot carry it. */
+/** Sends a value in a place; undefined if the place cannot carry it. */
 async function send(place: Place, name: string, value: string): Promise<Answer | undefined> {
   const { isBare } = KINDS[name] as Kind;
   const json = isBare ? value : JSON.stringify(value);
@@ -297,22 +297,21 @@ async function callTool(name: string, args: string): Promise<Answer> {
   const { result } = status === 200 ? JSON.parse(text) : {};
   if (!result) return { status, text };
   const [{ text: content }] = result.content;
-  // An invalid argument is told by its field; everything else is a failure.
+  // An invalid argument is reported by its field. Everything else is a failure.
   const isInvalid = result.isError && typeof JSON.parse(content).error === 'object';
   return { status: result.isError ? (isInvalid ? 422 : 500) : 200, text: content };
 }
 
-/** What is wrong with the answer to a value; undefined if nothing is. */
+/** The mistake in the answer to a value; undefined if there is none. */
 function findFault(name: string, value: string, { status, text }: Answer): string | undefined {
   const { isSame = (sent, back) => sent === back, isBare } = KINDS[name] as Kind;
   if (status === 422) {
     const fields = Object.keys(JSON.parse(text).error);
     return fields.every((field) => /^(v|V|p_v)(\.\w+)*$/.test(field)) ? undefined : `refused on ${fields}`;
   }
-  // A body whose value is no JSON.
+  // A body whose value is not JSON.
   if (status === 400) return isBare && !isJson(value) ? undefined : 'refused as a whole';
   if (status !== 200) return `${status} ${text}`;
-  // In an object the value stays JSON, which the schema alone decides.
   const back = isBare ? text : String(JSON.parse(text));
   return isSame(value, back) ? undefined : `comes back as ${back}`;
 }
