@@ -16,13 +16,13 @@ import { findPort, loginUrl } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
 const DEMO_KEY = 'wms_demo_aurora';
-/** Of the form and the length of those that are issued. */
+/** A key in the form and the length of those that are issued. */
 const KEY = 'wms_live_0123456789abcdefghijABCDEFGHIJklmnopqr';
 const PREFIX = KEY.slice(0, 17);
-/** What is otherwise in each line of a gateway. */
+/** The other fields of each line of a gateway. */
 const REST = { time: expect.any(String), durationMs: expect.any(Number), responseBytes: expect.any(Number) };
 
-/** A log in this process, and what it has written. */
+/** A log in this process, and the lines that it has written. */
 function openTestLog(options: Partial<LogOptions> = {}) {
   const written: string[] = [];
   const destination = { write: (text: string) => void written.push(text), flush: async () => {} };
@@ -36,7 +36,7 @@ function openTestLog(options: Partial<LogOptions> = {}) {
 }
 
 describe('a line', () => {
-  /** The line of a request, without what every one has. */
+  /** The line of a request, without the fields that every line has. */
   const lineOf = (url: string, headers: IncomingHttpHeaders, more?: Partial<EndedRequest>): LogLine => {
     const { end, written } = openTestLog();
     end(url, { 'x-request-id': 'one', ...headers }, more);
@@ -126,7 +126,7 @@ beforeAll(async () => {
 afterAll(() => gateway.stop());
 
 let ids = 0;
-/** All of one length, or an answer would not take the same bytes as another. */
+/** All ids have one length: otherwise two answers would differ in bytes. */
 const newId = () => {
   ids += 1;
   return `log-${String(ids).padStart(4, '0')}`;
@@ -134,7 +134,7 @@ const newId = () => {
 
 const linesOf = (id: string) => gateway.lines().filter(({ requestId }) => requestId === id);
 
-/** Waits for whatever is logged before another request that follows, and gives the lines of a request. */
+/** Waits until everything before another request is logged. Returns the lines of a request. */
 async function readLines(id: string): Promise<LogLine[]> {
   const marker = newId();
   await (await fetch(`${gateway.origin}/marker`, { headers: { 'X-Request-Id': marker } })).text();
@@ -188,12 +188,12 @@ describe('the one line of a request', () => {
 describe('the bytes of an answer', () => {
   const request = (target: string, id: string, more = '') =>
     `GET ${target} HTTP/1.1\r\nHost: x\r\nX-Api-Key: ${DEMO_KEY}\r\nX-Request-Id: ${id}\r\n${more}\r\n`;
-  /** What each answer alone takes; nothing in them changes its length. */
+  /** The bytes of each answer alone. Nothing in them changes its length. */
   const measure = async (target: string) => {
     const id = newId();
     const answer = await sendRaw(gateway.origin, request(target, id, 'Connection: close\r\n'));
     const alone = Buffer.byteLength(answer.replace('Connection: close', 'Connection: keep-alive'));
-    // What Node adds where a connection goes on.
+    // Node adds this header if the connection goes on.
     return alone + 'Keep-Alive: timeout=75\r\n'.length;
   };
 
@@ -273,7 +273,7 @@ describe('the end of a process', () => {
     ['a log pipe whose reader has stopped', () => openSync(createFifo(join(folder, 'stopped')), 'r+')],
   ])('%s fails no request and does not hold up the end', async (_what, open) => {
     const output = open();
-    // The log tells the port, where it can be read.
+    // The log names the port, if it can be read.
     const port = output === 'pipe' ? 0 : await findPort();
     const own = new GatewayProcess({ ...env, PORT: String(port) }, { stdio: ['ignore', output, 'pipe'] });
     onTestFinished(async () => {

@@ -51,7 +51,7 @@ describe('the metrics of a process', () => {
     expect(readSeries(await metrics.read()).get(sum)).toBe(bytes);
   });
 
-  test('have the state of what there is', async () => {
+  test('show the current state', async () => {
     const metrics = createMetrics();
     const common: MetricSources = {
       readLoad: () => ({ running: 2, waiting: 1, open: 5, idle: 2 }),
@@ -87,12 +87,12 @@ afterAll(() => gateway.stop());
 
 const read = async () => readSeries(await (await fetch(`${gateway.managementOrigin}/metrics`)).text());
 
-/** What was added, by some work, to the series whose name begins so; waits until it is what is expected. */
+/** Waits until the work has added these values to the series whose names begin with the prefix. */
 async function expectAdded(prefix: string, expected: Record<string, number>, work: () => Promise<unknown>) {
   const before = await read();
   await work();
   await waitFor(async () => {
-    // The use of keys is recorded every few seconds, at whichever call comes then.
+    // The use of keys is recorded every few seconds, with whichever call comes then.
     const after = [...(await read())].filter(([name]) => name.startsWith(prefix) && !name.includes('record_usage'));
     const added = after.map(([name, value]) => [name.slice(prefix.length), value - (before.get(name) ?? 0)]);
     expect(Object.fromEntries(added.filter(([, value]) => value !== 0))).toEqual(expected);

@@ -11,7 +11,7 @@ import {
 } from '../helpers/servers.ts';
 import { waitFor } from '../helpers/wait-for.ts';
 
-// A key is searched for, after every kind of failure, in what the gateway and Postgres have written.
+// Searches for a key, after every kind of failure, in what the gateway and Postgres have written.
 
 const AURORA = 'a0000000-0000-4000-8000-000000000000';
 let postgresLog = '';
@@ -50,7 +50,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
 
   const log = () => gateway.output() + gateway.errors();
 
-  /** The part that nobody may see: people tell keys apart by what stands before it. */
+  /** The part that nobody may see. People identify a key by what is before it. */
   const secret = () => key.slice('wms_live_'.length + 8, -6);
 
   async function send(target: string, options: { key?: string; body?: string } = {}): Promise<[number, string]> {
@@ -61,7 +61,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
     return [answer.status, await answer.text()];
   }
 
-  /** Expects this answer to a list while its function has another body. */
+  /** Expects this answer to a list whose function has another body. */
   const expectWith = (body: string, answer: [status: number, text: string]) =>
     withBody(server.adminUrl, 'listar_academias', body, async () => expect(await send('/academias')).toEqual(answer));
 
@@ -89,7 +89,7 @@ describe.each(['postgres', 'supabase'] as const)('on the store %s', (kind) => {
   });
 
   test('both logs record the event without the key', async () => {
-    // A log is written in order: what comes before these is read by then.
+    // A log is written in order: everything before these entries has been read by then.
     await fetch(`${gateway.origin}/v1/nada`, { headers: { 'X-Request-Id': 'last-request' } });
     await gateway.printed('last-request');
     await admin(`select 'last statement on ${kind}'`);

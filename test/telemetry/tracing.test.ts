@@ -41,7 +41,7 @@ test.each([
 describe('a span', () => {
   afterEach(() => diag.disable());
 
-  /** Starts tracing, of which `end` gives the spans in the order of their ends. */
+  /** Starts tracing. `end` returns the spans in the order in which they ended. */
   function startTracing(ratio = 1) {
     const spans: Spans[number][] = [];
     const warn = vi.fn();
@@ -63,7 +63,7 @@ describe('a span', () => {
     return { start, end };
   }
 
-  test('of a request is a part of its client’s trace, and that of the call of the store a part of the request', async () => {
+  test('of a request belongs to its client’s trace, and that of a store call belongs to the request', async () => {
     const parent = newParent('01');
     const { start, end } = startTracing();
     const request = start(parent.traceparent);
@@ -166,7 +166,7 @@ describe('a collector', () => {
     ['is unreachable', async () => `http://127.0.0.1:${await findPort()}`, /ECONNREFUSED|Export failed/],
     ['hangs', async () => (await startCollector({ hangs: true })).url, /timed out|Export failed/],
     ['refuses spans', async () => (await startCollector({ status: 400 })).url, /Bad Request/],
-  ])('that %s is told in warnings without its password, and does not delay a stop', async (_what, start, text) => {
+  ])('that %s is reported in warnings without its password, and does not delay a stop', async (_what, start, text) => {
     const warnings: string[] = [];
     const url = new URL(await start());
     Object.assign(url, { username: 'user', password: 'collector-password' });
@@ -183,15 +183,15 @@ describe('a collector', () => {
   });
 });
 
-/** Lets a process say which modules of the SDK it loads. */
+/** Makes a process print which modules of the SDK it loads. */
 const SPY = `import { registerHooks } from 'node:module';
   registerHooks({ load: (url, context, next) => { if (/@opentelemetry\\/(?!api\\/)/.test(url)) console.error(url); return next(url, context); } });`;
 const nodeArgs = ['--import', `data:text/javascript,${encodeURIComponent(SPY)}`];
-/** What PostgREST was told, in the text of a refusal. */
+/** Refuses with the traceparent that PostgREST got. */
 const TELL = `raise exception '%', coalesce(current_setting('request.headers', true)::json->>'traceparent', 'none')`;
 
 describe.runIf(hasPostgrest)('a gateway on PostgREST', () => {
-  /** Asks with each traceparent, and gives what PostgREST was told, and the line's trace. */
+  /** Sends a request with each traceparent. Returns the traceparents that PostgREST got, and the traces in the log. */
   async function askAll(traceparents: readonly (string | undefined)[], env: Record<string, string>) {
     const database = await createDatabase();
     const postgrest = await startPostgrest(database);
@@ -253,7 +253,7 @@ describe.runIf(hasPostgrest)('a gateway on PostgREST', () => {
     expect(traces.map(({ traceId }) => isSent(traceId))).toEqual([true, false, true, true]);
     const names = ['GET /v1/academias', 'listar_academias', 'POST /mcp', 'GET /v1/treinos', '/v1/[hidden]'];
     for (const text of names) expect(sent.includes(text), text).toBe(true);
-    // A request that is refused before the store has no call.
+    // A request that is refused before the store has no span of a call.
     for (const text of ['listar_treinos', 'Geheim', 'Secreta', 'limit', KEY, POSTGREST_KEY])
       expect(sent.includes(text), text).toBe(false);
     expect(gateway.errors()).toContain('@opentelemetry/sdk-trace');
