@@ -17,7 +17,7 @@ import { MIGRATIONS } from './helpers/gateway.ts';
 import { readNodeArgs, startProcess } from './helpers/process.ts';
 import { CHANGE, readTable } from './helpers/readme.ts';
 
-// A copy of the project with what people add by YAML and SQL alone. No test has to change.
+// Adds operations to a copy of the project by YAML and SQL alone, as people do. No test has to change.
 
 const PATH = `${resolve('node_modules/.bin')}:${process.env.PATH}`;
 const TABLE = readTable('cofre', 'd');
@@ -37,7 +37,7 @@ const SUITES = [
   'test/scripts/conformance.test.ts',
 ];
 
-/** Of them those that ask about one operation or none, which another one cannot change. */
+/** The titles of those tests that are about one operation or about none: another operation cannot change their result. */
 const OTHERS = 'the command |a gateway with a bound |.* privileges.sql reports';
 
 const root = mkdtempSync(join(tmpdir(), 'readme-'));
@@ -47,14 +47,14 @@ const append = (file: string, text: string) => appendFileSync(at(file), text);
 const migrate = (name: string, sql: string) => writeFileSync(at(MIGRATIONS, name), sql);
 const operationsFile = at(MIGRATIONS, '20991229000001_operations_of_cofres.sql');
 
-/** Replaces a text in a file, which must be there. */
+/** Replaces a text in a file. Fails if the text is not there. */
 function edit(file: string, from: string | RegExp, to: string): void {
   const text = readFileSync(file, 'utf8');
   writeFileSync(file, text.replace(from, to));
   expect(readFileSync(file, 'utf8'), String(from)).not.toBe(text);
 }
 
-/** The function of GET /treinos as the last migration has it, with one filter more. */
+/** The function of GET /treinos from the last migration, with one more filter. */
 function filterByName(): string {
   const files = globSync(`${MIGRATIONS}/*.sql`).sort();
   const sql = files.map((file) => readFileSync(file, 'utf8')).join('');
@@ -76,7 +76,7 @@ create ${filtered}comment on function public.listar_treinos(${signature}) is${re
 `;
 }
 
-/** What is right, and keeps every test green. The last one has the commands of the README. */
+/** Correct changes, with which every test passes. The last one runs the commands of the README. */
 const CHANGES: Readonly<Record<string, () => Promise<void> | void>> = {
   'a filter of GET /treinos': () => {
     migrate('20991228000000_treinos_by_nome.sql', filterByName());
@@ -141,7 +141,7 @@ beforeAll(async () => {
 
 afterAll(() => rmSync(root, { recursive: true }));
 
-// They take turns to wait.
+// Concurrent, since each of them waits part of the time.
 test.concurrent('every check accepts the changes', async () => {
   const { scripts } = JSON.parse(readFileSync('package.json', 'utf8'));
   // No file whose format is checked has changed.
@@ -155,7 +155,7 @@ test.concurrent('the tests of every operation and table pass, and none was touch
 
 test.concurrent('the tests of one operation pass, and compare document and database', async () => {
   const output = await expectSuccess('npm run test:operation -- listarCofres');
-  // A file of which no test has the name of the operation would be skipped.
+  // A file without a test that is named after the operation would be skipped.
   expect(stripVTControlCharacters(output)).toMatch(/Test Files +2 passed \(2\)/);
   expect(output).toMatch(/openapi.yaml and the database agree on \d+ operations/);
 });
@@ -175,10 +175,10 @@ test('the operations are served', async () => {
   await gateway.stop();
 });
 
-// .ci/run, which has just run it, leaves it out.
+// .ci/run leaves this out: it has just run npm test.
 test('npm test passes, and no test was touched', () => expectSuccess('npm test'), 3_600_000);
 
-/** A mistake in each operation but one, and what the tests say of it. */
+/** A mistake in each operation but one, and what the tests report. */
 const MISTAKES: readonly [what: string, file: string, from: string | RegExp, to: string, sentence: string][] = [
   [
     'a function that verifies no key',
@@ -210,7 +210,7 @@ const MISTAKES: readonly [what: string, file: string, from: string | RegExp, to:
   ],
 ];
 
-test('mistakes in them are told: no verification, no tenant, no wall, no example', async () => {
+test('the tests report mistakes in added operations: no verification, no tenant, no row security, no example', async () => {
   for (const [, file, from, to] of MISTAKES) edit(file, from, to);
   const other = readTable('gaveta', 'c').sql;
   const open = other.replace("select private.isolate('private.gavetas');", '');

@@ -40,22 +40,22 @@ const database = useDatabase();
 async function check(env: Record<string, string>): Promise<{ isGood: boolean; lines: string[] }> {
   const lines: string[] = [];
   const isGood = await checkStart(readConfig(env), (line) => lines.push(line));
-  // On a busy machine a connection may take long, and is replaced.
+  // On a busy machine a connection may take long and be replaced, with a warning.
   return { isGood, lines: lines.filter((line) => !/^Warning .* stalled in the step/.test(line)) };
 }
 
 describe('a check of the start', () => {
-  /** What is said of a store where nothing is wrong, before its demo data. */
+  /** The lines for a store where nothing is wrong, without those of its demo data. */
   const linesOf = (store: string, migrations: unknown) => {
     return [...DOCUMENT, `Store          ${store}`, 'Login          ok', migrations, AGREES];
   };
-  /** What is said of an embedded store as it should be. */
+  /** The lines for an embedded store where nothing is wrong. */
   const goodLines = (dataDir: string) => {
     const migrations = expect.stringMatching(/^Migrations {5}ok: all \d+ are applied$/);
     return [...linesOf(`embedded Postgres, data in ${dataDir}`, migrations), ...GOOD];
   };
 
-  test('is good for a database that is as it should be, and says what the login may not read', async () => {
+  test('passes a correct database, and says what the login may not read', async () => {
     const { host, pathname } = new URL(database.adminUrl);
     const migrations =
       'Migrations     not checked: the login may not read them; npm run migrate -- --dry-run shows them to the role that migrates';
@@ -79,7 +79,7 @@ describe('a check of the start', () => {
     ]);
   });
 
-  test('makes no embedded store, and leaves one as it is', async () => {
+  test('creates no embedded store, and passes an existing one', async () => {
     const dataDir = join(root, 'none');
     const migrations = 'Migrations     ok: the start applies all of them to a new store';
     expect(await check({ DATA_DIR: dataDir, HOST: '0.0.0.0' })).toEqual({
@@ -100,7 +100,7 @@ describe('a check of the start', () => {
     expect(lines.slice(4)).toEqual([`Migrations     ok: the start applies ${NEWEST}`, AGREES, ...REACHABLE]);
   });
 
-  test('asks the gateway that serves an embedded store, and names a process that has it and does not serve it', async () => {
+  test('asks the gateway that serves an embedded store, and names a process that locks one without serving it', async () => {
     const dataDir = copyDataDir(inject('dataDir'));
     const gateway = await startConfigured({ DATA_DIR: dataDir });
     expect(await check({ DATA_DIR: dataDir })).toEqual({ isGood: true, lines: goodLines(dataDir) });
@@ -130,7 +130,7 @@ describe('a check of the start', () => {
 });
 
 const [, table = ''] = readFileSync('docs/stores.md', 'utf8').split('## What the check says\n');
-/** What is wrong, what is said of it, and whether the gateway starts. */
+/** The rows of the page: the mistake, the line that the check prints, and whether the gateway starts. */
 const ROWS = [...table.matchAll(/^\| (?!Wrong|---)(.*?) \| `(.*?)` \| (yes|no) \|$/gm)].map(([, ...row]) => row);
 
 // A server of its own has no roles of ours. PgBouncer and PostgREST are in front of the database with the migrations.

@@ -1,5 +1,5 @@
-// What docs/compatibility.md promises, compared with the last release: released.txt has its names, one a line. A release writes them
-// anew with `npm run --silent test -- test/compatibility.test.ts --update`, after the version in package.json was set.
+// Compares what docs/compatibility.md promises with the last release. released.txt has its names, one a line. A release writes them
+// again with `npm run --silent test -- test/compatibility.test.ts --update`, after the version in package.json was set.
 
 import { hash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -13,7 +13,7 @@ import { createDatabase } from './helpers/servers.ts';
 
 const RELEASED = 'test/released.txt';
 const MIGRATIONS = 'supabase/migrations';
-/** The SQL that migrations of others call, and scripts of administrators. */
+/** The functions that the migrations of others and the scripts of administrators call. */
 const HELPERS = `create_tenant current_tenant isolate issue_key list_keys list_tenants publish require_record revoke_key
   rotate_key set_key_permissions to_uuid verify_key`.split(/\s+/);
 
@@ -22,19 +22,19 @@ async function readSurface(): Promise<string[]> {
   return [...readVariables(), ...names, ...readLogFields(), ...readMigrations()].toSorted();
 }
 
-/** With the hash of each: a migration that has changed is refused where it was applied. */
+/** Each has its hash, because a changed migration is refused where it was applied. */
 function readMigrations(): string[] {
   const toHash = (file: string) => hash('sha256', readFileSync(join(MIGRATIONS, file)));
   return readdirSync(MIGRATIONS).map((file) => `migration ${file} ${toHash(file).slice(0, 16)}`);
 }
 
-/** With their defaults. */
+/** Each has its default. */
 function readVariables(): string[] {
   const names = [...readFileSync('.env.example', 'utf8').matchAll(/^#? ?([A-Z][A-Z_]+=.*)$/gm)];
   return names.map(([, name]) => `variable ${name}`);
 }
 
-/** Of a line that has all of them. */
+/** The fields of a line that has all of them. */
 function readLogFields(): string[] {
   const lines: string[] = [];
   const destination = { write: (line: string) => void lines.push(line), flush: async () => {} };

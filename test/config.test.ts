@@ -103,9 +103,9 @@ test.each([
     { WORKERS: '4', REFUSALS_PER_MINUTE: '3' },
     'WORKERS=4 and REFUSALS_PER_MINUTE=3: expected at least one refusal per worker, or 0 for no limit',
   ],
-  // As a file with line ends of Windows has it.
+  // A file with line ends of Windows gives this value.
   [{ DATABASE_URL: 'postgres://a/b\r' }, 'DATABASE_URL=(not shown): expected no blanks or line ends around the URL'],
-  // It would have no effect.
+  // The parameter would have no effect.
   [
     { REDIS_URL: 'redis://h/0?ssl=true' },
     'REDIS_URL=(not shown): expected a URL like redis://host:6379/0, or rediss:// for TLS, without the parameter ssl',
@@ -152,7 +152,7 @@ test.each([
   );
 });
 
-test('leaves the variables of others alone, and near misses of what is set', () => {
+test('ignores the variables of other programs, and near misses of a variable that is set', () => {
   const others = {
     PATH: '/bin',
     HOME: '/',
@@ -170,7 +170,7 @@ test('leaves the variables of others alone, and near misses of what is set', () 
   expect(readConfig({ PORT: '80', PROT: '90' }).port).toBe(80);
 });
 
-test('takes an empty variable for one that is not set', () => {
+test('treats an empty variable as not set', () => {
   expect(readConfig({ PORT: '', DEMO_DATA: '' })).toEqual(readConfig({}));
 });
 

@@ -49,7 +49,7 @@ test('a URL with one host has a role if one is asked for', () => {
 const [HOST, ADDRESS] = ['db.example', '10.0.0.1'];
 const NOT_VERIFIED = { rejectUnauthorized: false };
 
-/** What each parameter becomes; an empty object says that the gateway does so anyway. */
+/** The settings that each parameter becomes; none if the gateway does so anyway. */
 const TAKEN: readonly [parameter: string, config: object][] = [
   ['host=b', { host: 'b' }],
   [`hostaddr=${ADDRESS}`, { host: ADDRESS }],
@@ -103,7 +103,7 @@ test.each(TAKEN)('a parameter of libpq is taken: %s', (parameters, config) => {
   expect(readConfig(`postgres://${HOST}?${parameters}`)).toEqual({ host: HOST, ...config });
 });
 
-test('a parameter of libpq is taken or refused by name, and stands on the page', () => {
+test('every parameter of libpq is taken or refused by name, and is on the page', () => {
   const page = readFileSync(new URL('../docs/stores.md', import.meta.url), 'utf8');
   for (const [name, rule] of Object.entries(PARAMETERS)) {
     expect(page).toContain(`\`${name}\``);
@@ -191,7 +191,7 @@ test.each([
   ['postgres://a/n?ssl=1', 'ssl=1: expected true'],
   ['postgres://a/n?schema=public', 'schema is not a parameter of libpq'],
   ['postgres://a/n?__proto__=x', '__proto__ is not a parameter of libpq'],
-  // The rest of a password.
+  // The rest of a password, after an & in it.
   ['postgres://a/n?password=ab&cd', 'a parameter: expected name=value, with & and = in the value as %26 and %3D'],
   ['postgres://a/n?password=ab&cd=x', 'a parameter is none of libpq: write & in a value as %26'],
   ['postgres://a/n?dbname', 'dbname: expected name=value, with & and = in the value as %26 and %3D'],

@@ -7,7 +7,7 @@ import { copyDataDir } from './helpers/gateway.ts';
 import { type GatewayProcess, startProcess } from './helpers/process.ts';
 import { EXAMPLE, isExampleMigration, withExample, withoutExample } from './helpers/readme.ts';
 
-// npm run dev in a copy of the repository, which the tests edit. They build on one another, as an hour of editing does.
+// Runs npm run dev in a copy of the repository, which the tests edit. They build on one another, as an hour of editing does.
 
 const root = mkdtempSync(join(tmpdir(), 'dev-'));
 const at = (...path: string[]) => join(root, ...path);
@@ -21,7 +21,7 @@ beforeAll(async () => {
     cpSync(path, at(path), { recursive: true, filter: (file) => !isExampleMigration(file) });
   }
   editDocument(withoutExample);
-  // To write the types takes seconds.
+  // Writing the types takes seconds.
   writeFileSync(at('scripts/client-types.ts'), `import { cpSync } from 'node:fs'; cpSync(...process.argv.slice(2));`);
   symlinkSync(resolve('node_modules'), at('node_modules'));
   const env = { DATA_DIR: copyDataDir(inject('dataDir')) };
@@ -39,7 +39,7 @@ function saidAfter(edit: () => void, text: string | RegExp): Promise<string> {
   return gateway.printed(text, from);
 }
 
-/** As saidAfter, of a migration that is saved. */
+/** saidAfter for a migration that is saved. */
 const saidAfterMigration = (name: string, sql: string, text: string | RegExp) =>
   saidAfter(() => writeFileSync(migration(name), sql), text);
 
@@ -51,7 +51,7 @@ const get = async (path: string) => {
 };
 
 describe('the example of the page about operations', () => {
-  test('describes the operation in the document, which no request notices, and is told that its function is missing', async () => {
+  test('adds the operation to the document: no request fails, and the missing function is reported', async () => {
     let isEditing = true;
     const statuses = new Set<unknown>();
     const clients = Array.from({ length: 4 }, async () => {
@@ -71,7 +71,7 @@ describe('the example of the page about operations', () => {
     expect(statuses).toEqual(new Set([200]));
   });
 
-  test('writes the function, and is told that document and database agree', async () => {
+  test('adds the function: document and database are reported to agree', async () => {
     const name = '20991231000000_contar_personais.sql';
     const text = await saidAfterMigration(name, EXAMPLE.sql, 'Document and database agree');
     expect(text).toContain(`Applied ${name}`);
@@ -186,7 +186,7 @@ test('a folder that goes away and comes back, as with a branch, is watched again
   }, /has changed since it was applied.*change the database by a new migration/s);
 });
 
-test('Ctrl-C while the examples are tried says nothing of the store that is closed', async () => {
+test('Ctrl-C while the examples are tried logs no warning of the closed store', async () => {
   const from = gateway.output().length;
   await saidAfter(() => editDocument((text) => `${text}\n`), 'Document and database agree');
   expect(await gateway.stop('SIGINT')).toBe(0);

@@ -26,7 +26,7 @@ function readAnchors(page: string): string[] {
   );
 }
 
-/** The commands of a page that have options: npm's script, and its arguments. */
+/** The commands of a page that have options: npm's script and its arguments. */
 function readCalls(page: string): [script: string, args: string][] {
   const text = readFileSync(page, 'utf8').replaceAll(/\\\n */g, '');
   const calls = text.matchAll(
@@ -40,7 +40,7 @@ function readCalls(page: string): [script: string, args: string][] {
   ];
 }
 
-/** The command of arguments, without those: `command admin key issue`. */
+/** The command without its arguments, such as `command admin key issue`. */
 function toCommand(script: string, args: string): string {
   let command = `command ${script}`;
   for (const word of args.trim().split(/\s+/)) {
@@ -50,7 +50,7 @@ function toCommand(script: string, args: string): string {
   return command;
 }
 
-/** Whether a command does something: one such as `admin key` has others instead. */
+/** Whether a command does something itself. One such as `admin key` only has subcommands. */
 function isWhole(command: string): boolean {
   return !commands.some((other) => other.startsWith(`${command} `) && !other.includes(' --'));
 }
@@ -106,7 +106,7 @@ test.each(['README.md', 'docs/using-the-api.md'])('curl requests of %s are answe
   const lines = readFileSync(page, 'utf8').matchAll(
     /^(curl .*wms_demo.*127\.0\.0\.1:3000\/v1.*)\n(?:# (.*?)(?:, ….*)?\n)?/gm,
   );
-  // Those that create are run by other tests.
+  // Other tests run those that create.
   const reads = [...lines].filter(([, curl = '']) => !curl.includes(' -d '));
   expect(reads.length).toBeGreaterThan(0);
   for (const [, curl = '', shown = '[{'] of reads) {

@@ -76,7 +76,7 @@ test('no operation of the document is named in the code', () => {
   const names = [...document.matchAll(/(?:operationId|x-rpc): (\w+)/g)].map(([, name = '']) => name);
   expect(names.length).toBeGreaterThan(0);
   for (const file of files) {
-    // But in the examples of the administration's help.
+    // The help of the administration has examples with such names.
     const code = read(file).replaceAll(/--permission [\w ]+/g, '');
     expect(names.filter((name) => code.includes(name), file)).toEqual([]);
   }

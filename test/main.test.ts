@@ -29,7 +29,7 @@ async function startHere(env: Record<string, string>, use = async (_url: string)
   return told;
 }
 
-/** The message with which such a start fails. */
+/** The message of a start that has to fail. */
 async function failHere(env: Record<string, string>): Promise<string> {
   const error = await startHere(env).catch((error) => error);
   expect(error).toBeInstanceOf(OperatorError);
@@ -98,7 +98,7 @@ describe('start', () => {
 
     stopping = true;
     const ended = gateway.stop('SIGINT');
-    // A connection on which nothing is under way does not hold it up.
+    // An idle connection does not hold it up.
     await silent.ended;
     await Promise.all(clients);
     await expect(list(url)).rejects.toThrow();
@@ -131,7 +131,7 @@ describe('start', () => {
     expect(await failHere({ DATA_DIR: dataDir, PORT: String(port) })).toBe(
       `port ${port} of 127.0.0.1 is in use: set PORT to another port`,
     );
-    // Before anything is made.
+    // It fails before anything is made.
     expect(existsSync(dataDir)).toBe(false);
     other.close();
   });
@@ -141,7 +141,7 @@ describe('stop', () => {
   test('on SIGTERM serves on for DRAIN_MS, not ready, and closes each socket after its answer', async () => {
     const gateway = await start({ DATABASE_URL, DRAIN_MS: '6000' });
     const url = `${gateway.origin}/v1`;
-    // A client with a socket that it keeps.
+    // A client that keeps its socket.
     await list(url);
     const idle = await openRaw(url);
     const ended = gateway.stop();
@@ -158,7 +158,7 @@ describe('stop', () => {
     );
   });
 
-  test('reaches the gateway through npm start, which reads .env, where the environment counts more', async () => {
+  test('reaches the gateway through npm start, which reads .env, but the environment takes precedence', async () => {
     const folder = join(root, 'with-env');
     mkdirSync(folder);
     for (const name of ['src', 'scripts', 'node_modules', 'package.json', 'openapi.yaml', 'supabase']) {

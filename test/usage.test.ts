@@ -1,4 +1,4 @@
-// Usage where it is written by transactions of their own.
+// Records usage while other transactions write.
 
 import { createHash, randomUUID } from 'node:crypto';
 import pg from 'pg';
@@ -8,7 +8,7 @@ import { waitForBlocked } from './helpers/wait-for.ts';
 
 const database = useDatabase();
 
-/** A key of a tenant of its own. */
+/** A key of a new tenant. */
 async function createKey(): Promise<{ id: string; key: string }> {
   const sql = `select k.id, k.key from private.create_tenant('Academia') t (id), private.issue_key(t.id, 'Site') k`;
   const [key] = (await database.query(sql)) as [{ id: string; key: string }];

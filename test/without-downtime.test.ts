@@ -15,12 +15,12 @@ import { createDatabase, type Database, findPort, loginUrl } from './helpers/ser
 import { waitFor } from './helpers/wait-for.ts';
 
 const HAPROXY = '/usr/sbin/haproxy';
-/** Each gateway four times: every restart is the same. */
+/** Four restarts of each gateway: every restart is the same. */
 const RESTARTS = 8;
 const CLIENTS = 16;
-/** So many at least, also on a busy machine: without load a test would show nothing. */
+/** The minimum, also on a busy machine: without load a test would show nothing. */
 const MIN_REQUESTS = 1_000;
-/** What a client waits between two requests, so that the processor is left for what starts. */
+/** The pause of a client between two requests, which leaves the processor for what starts. */
 const PAUSE_MS = 10;
 /** haproxy notices an unready gateway after two checks, 200 ms apart. */
 const DRAIN_MS = '1000';
@@ -31,7 +31,7 @@ const canTest = isPresent(
   'The package haproxy is not installed: restarts and upgrades behind it cannot be tested',
 );
 
-/** One more column in a table, and in the function that lists it. */
+/** Adds a column to a table, and to the function that lists it. */
 const COLUMN = `alter table private.academias add column sigla text not null default 'AC';
 drop function public.listar_academias(text, boolean, integer, integer, uuid);
 create function public.listar_academias(
@@ -142,7 +142,7 @@ async function migrate(cwd: string): Promise<string> {
   return run.output;
 }
 
-/** Sends requests during the work: of each client that creates there are three that only list. None may fail. */
+/** Sends requests during the work, none of which may fail. For each client that creates there are three that only list. */
 async function withoutFailure(work: () => Promise<void>): Promise<void> {
   const lists = [{ path: '/academias?limit=1' }];
   const all = Array.from({ length: CLIENTS }, (_, n) => {
