@@ -28,13 +28,13 @@ type Part = {
 /** Parts by a key that is equal for equal parts: path parameters count by position, and headers ignore case. */
 type Parts = ReadonlyMap<string, Part>;
 
-/** Finds the changes from one document to another, breaking ones first. */
+/** Finds the changes from one document to another, breaking ones first. Leaves out texts and examples. */
 export function findChanges(before: OpenAPIV3.Document, after: OpenAPIV3.Document): Change[] {
   const [root, ownRoot] = [readApiRoot(before), readApiRoot(after)];
   // A part of the URL may move from the server to the paths, or back.
   const isBelow = listSources(after).every(({ path }) => `${ownRoot}${path}`.startsWith(`${root}/`));
   const later = readParts(after, (path) => (isBelow ? `${ownRoot}${path}`.slice(root.length) : path));
-  const moved: Difference = { path: ['0', 'url'], effect: 'breaking', before: root || '/', after: ownRoot || '/' };
+  const moved: Difference = { path: ['0', 'url'], isBreaking: true, before: root || '/', after: ownRoot || '/' };
   const changes = [...(isBelow ? [] : [toChange('servers', moved)]), ...compareParts(readParts(before), later)];
   return changes.sort((a, b) => Number(b.isBreaking) - Number(a.isBreaking));
 }
@@ -94,12 +94,11 @@ function compareParts(before: Parts, after: Parts): Change[] {
     // The part that contains it is new or gone, which is reported once.
     if (around !== '' && !(one ? after : before).has(around)) return [];
     const isBreaking = one !== undefined || (use === 'request' && other?.fields.required === true);
-    const effect = isBreaking ? 'breaking' : 'non-breaking';
-    return [toChange(name, { path: [], effect, before: one?.fields, after: other?.fields })];
+    return [toChange(name, { path: [], isBreaking, before: one?.fields, after: other?.fields })];
   });
 }
 
-/** The fields other than annotations. A change breaks clients if this is true of a request's new value, or of an answer's old one. */
+/** The fields that are no annotations. A change breaks clients if this is true of a request's new value, or of an answer's old one. */
 const ASKS_MORE: Readonly<Record<string, (value: unknown) => boolean>> = {
   required: (value) => value === true,
   security: (value) => value !== '',
@@ -114,10 +113,9 @@ function compareFields(one: Part, other: Part, compare: ReturnType<typeof create
       const differences = compare(one.use, before as Schema, after as Schema);
       return one.isContent ? differences : below(name, differences);
     }
-    if (isDeepStrictEqual(before, after)) return [];
-    const isBreaking = ASKS_MORE[name]?.(one.use === 'request' ? after : before);
-    const effect = isBreaking === undefined ? 'annotation' : isBreaking ? 'breaking' : 'non-breaking';
-    return [{ path: [name], effect, before, after }];
+    const asksMore = ASKS_MORE[name];
+    if (!asksMore || isDeepStrictEqual(before, after)) return [];
+    return [{ path: [name], isBreaking: asksMore(one.use === 'request' ? after : before), before, after }];
   });
 }
 
@@ -125,9 +123,10 @@ function compareFields(one: Part, other: Part, compare: ReturnType<typeof create
 const MAX_VALUE = 80;
 const MAX_DEPTH = 8;
 
-function toChange(place: string, { effect, path, before, after }: Difference): Change {
+function toChange(place: string, { isBreaking, path, before, after }: Difference): Change {
+  const effect = isBreaking ? 'breaking' : 'non-breaking';
   const at = [effect, place, ...(path.length > 0 ? [path.join('.')] : [])].join(': ');
-  return { isBreaking: effect === 'breaking', line: `${at}: ${format(before)} → ${format(after)}` };
+  return { isBreaking, line: `${at}: ${format(before)} → ${format(after)}` };
 }
 
 function format(value: unknown): string {

@@ -11,7 +11,8 @@ import { type Change, findChanges } from './changes.ts';
 
 const DOCUMENT = 'openapi.yaml';
 const CHANGELOG = 'CHANGELOG.md';
-const RELEASES = 'v*';
+/** Matches the line of the version, and no other, in package.json. */
+const VERSION = '^  "version": ';
 
 const BREAKS = 1;
 const FAILED = 2;
@@ -19,8 +20,8 @@ const FAILED = 2;
 const HELP = `
 A breaking change is accepted if the changelog's first section contains its line, as code.
 
-Exit codes: 0 no unannounced breaking change, or no release yet (no tag v* before HEAD); 1 an unannounced breaking change; 2 wrong usage,
-or nothing to compare with, such as in a shallow clone without the tag.`;
+Exit codes: 0 no unannounced breaking change; 1 an unannounced breaking change; 2 wrong usage, or nothing to compare with, such as in a
+shallow clone.`;
 
 type Surroundings = { readonly folder: string; print(text: string): void; printError(text: string): void };
 
@@ -29,16 +30,15 @@ export function compareContract(args: readonly string[], { folder, print, printE
   try {
     const command = new Command('npm run contract:diff --')
       .description('Finds changes of openapi.yaml that break clients.')
-      .argument('[REVISION]', 'compare with this git revision; by default with the last release')
+      .argument(
+        '[REVISION]',
+        'compare with this git revision; by default with the commit of the last release, which set the version',
+      )
       .addHelpText('after', HELP)
       .exitOverride()
       .configureOutput({ writeOut: print, writeErr: printError })
       .parse(args, { from: 'user' });
     const revision = command.args[0] ?? findRelease(folder);
-    if (revision === undefined) {
-      print(`No release to compare with: no tag ${RELEASES} is an ancestor of HEAD\n`);
-      return 0;
-    }
     const document = readDocument('', (path) => readFileSync(join(folder, path), 'utf8'));
     const released = readDocument(`${revision}:`, (path) =>
       git(folder, 'show', '--end-of-options', `${revision}:./${path}`),
@@ -56,15 +56,13 @@ export function compareContract(args: readonly string[], { folder, print, printE
   }
 }
 
-/** The tag of the last release; undefined before the first one. Throws outside a repository, and if the tag may be missing. */
-function findRelease(folder: string): string | undefined {
+/** The commit of the last release, which set the version in package.json. Throws if there is none, or it may be missing. */
+function findRelease(folder: string): string {
   const isShallow = git(folder, 'rev-parse', '--is-shallow-repository').trim() === 'true';
-  try {
-    return git(folder, 'describe', '--tags', '--match', RELEASES, '--abbrev=0').trim();
-  } catch {
-    if (isShallow) throw new Error('A shallow clone may lack the last release: run git fetch --unshallow --tags');
-    return undefined;
-  }
+  if (isShallow) throw new Error('A shallow clone may lack the last release: run git fetch --unshallow');
+  const commit = git(folder, 'log', '-1', '--format=%h', '-G', VERSION, '--', 'package.json').trim();
+  if (commit === '') throw new Error('No commit has set the version in package.json: name a revision');
+  return commit;
 }
 
 function git(folder: string, ...args: string[]): string {

@@ -19,7 +19,7 @@ export type Use = 'request' | 'answer';
 
 export type Difference = {
   readonly path: readonly string[];
-  readonly effect: 'breaking' | 'non-breaking' | 'annotation';
+  readonly isBreaking: boolean;
   readonly before: unknown;
   readonly after: unknown;
 };
@@ -79,9 +79,8 @@ export function createComparison(): (use: Use, before: Schema, after: Schema) =>
       if (INNER.includes(name)) return compare(use, before, after);
       if (name === 'not') return compare(use === 'request' ? 'answer' : 'request', before, after);
     }
-    if (isDeepStrictEqual(before, after)) return [];
     const isDefault = name === 'default' && use === 'request';
-    if (isAnnotation(name) && !isDefault) return [{ path: [], effect: 'annotation', before, after }];
+    if (isDeepStrictEqual(before, after) || (isAnnotation(name) && !isDefault)) return [];
     const narrows = NARROWING[name] ?? ((_, after) => after !== undefined);
     const isNarrower =
       use === 'request' ? narrows(before, after, one, other, use) : narrows(after, before, other, one, use);
@@ -156,13 +155,13 @@ function isApart(schema: Schema): boolean {
   return isSplit(schema) && (splitChoice(schema)?.cases ?? []).every(({ choice }) => isSplit(choice));
 }
 
-/** Makes all differences but annotations breaking, because they may allow less and more at once. */
+/** Makes differences breaking that may allow less and more at once. */
 function asBreaking(differences: readonly Difference[]): Difference[] {
-  return differences.map(({ effect, ...one }) => ({ ...one, effect: effect === 'annotation' ? effect : 'breaking' }));
+  return differences.map((one) => ({ ...one, isBreaking: true }));
 }
 
 function toDifference(isBreaking: boolean, before: unknown, after: unknown): Difference[] {
-  return [{ path: [], effect: isBreaking ? 'breaking' : 'non-breaking', before, after }];
+  return [{ path: [], isBreaking, before, after }];
 }
 
 /** Returns a schema with its allOf merged, its types as one text, and one keyword each for other properties and other items. */
