@@ -29,7 +29,7 @@ function wrap(text: string): string {
 }
 
 /** Variables that a service of compose.yaml or the image sets. */
-const SET_BY_COMPOSE = /^(PORT|HOST|METRICS_PORT|DATA_DIR|POSTGRES_BIN|DEMO_DATA|DATABASE_URL|SUPABASE_.*)$/;
+const SET_BY_COMPOSE = /^(PORT|HOST|METRICS_PORT|DATA_DIR|POSTGRES_BIN|DEMO_DATA|PREPARE|DATABASE_URL|SUPABASE_.*)$/;
 
 /** The variables that compose.yaml passes through. */
 function toSettings(): string {

@@ -187,6 +187,7 @@ export const VARIABLES = {
     'postgres://user:password@host/name',
     isDatabaseUrl,
   ),
+  PREPARE: flag('deprecated, without effect: the gateway detects a pooler in front of Postgres', true),
   SUPABASE_URL: url(
     'Supabase project to use, such as `https://project.supabase.co`; see [Supabase](supabase.md)',
     'https://project.supabase.co without user and password, and its path in SUPABASE_REST_PATH',
