@@ -1,10 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import { call } from '../helpers/api.ts';
+import { readExamples } from '../../src/openapi/examples.ts';
+import { type CallOptions, call, document, lists, useGateway } from '../helpers/api.ts';
 
-// Checks what the document does not say of its lists, so no test derives it. test/isolation has a model of them.
+// Checks what the document does not say of its lists, so no test derives it.
 
-async function list<T = { nome: string }>(query: string, path = '/alunos'): Promise<T[]> {
-  const answer = await call(`${path}?${query}`);
+async function list<T = { nome: string }>(query: string, path = '/alunos', options: CallOptions = {}): Promise<T[]> {
+  const answer = await call(`${path}?${query}`, options);
   expect(answer.status).toBe(200);
   return answer.body as T[];
 }
@@ -28,6 +29,17 @@ describe('the name of a student', () => {
 
   test.each(['%', '_', '\\', '%ana%', 'A_a', '\\A', '*'])('takes %s literally', async (nome) => {
     expect(await list(`nome=${encodeURIComponent(nome)}`)).toEqual([]);
+  });
+
+  test.each([
+    'id_personal=a2000000000040008000000000000003',
+    'academia_id=a1000000-0000-4000-8000-000000000002',
+    'ativo=false',
+  ])('is looked for among those with %s', async (filter) => {
+    const all = await list(`limit=1000&${filter}`);
+    const found = all.filter(({ nome }) => nome.endsWith(' Alves'));
+    expect(found).not.toEqual([]);
+    expect(await list(`nome=alves&${filter}`)).toEqual(found);
   });
 });
 
@@ -68,4 +80,32 @@ test.each(['academias', 'personais', 'treinos'])('the changes name every record 
   const changes = await list<{ registro_id: string }>(`limit=1000&recurso=${name}`, '/alteracoes');
   const records = await list<{ id: string }>('limit=1000', `/${name}`);
   expect(new Set(changes.map(({ registro_id }) => registro_id))).toEqual(new Set(records.map(({ id }) => id)));
+});
+
+describe('of records of the same time', () => {
+  const tables = ['academias', 'personais', 'alunos', 'treinos', 'anamneses'];
+  const updates = tables.map((name) => `update private.${name} set criado_em = '2024-01-01'`);
+  // The filters find several of them.
+  const gateway = useGateway({
+    sql: `${updates.join('; ')}; update private.anamnese_secoes set ordem = 1; update private.academias set ativo = false;
+      update private.personais set academia_id = 'a1000000-0000-4000-8000-000000000003' where email like '%@aurora.example'`,
+  });
+
+  test.each(lists)('$id gives what the filters of each example find by id, from any place on', async ({ id, path }) => {
+    for (const { operationId, status, request } of readExamples(document)) {
+      if (operationId !== id || status !== 200) continue;
+      const all = [...new URL(request.target, gateway.url).searchParams];
+      const filters = all.filter(([name]) => !['limit', 'offset', 'after'].includes(name));
+      const read = (place: Record<string, string>) => {
+        const query = new URLSearchParams([...filters, ...Object.entries(place)]);
+        return list<{ id: string }>(`${query}`, path, { url: gateway.url });
+      };
+      const whole = await read({ limit: '1000' });
+      const ids = whole.map((record) => record.id);
+      expect(ids).toEqual(ids.toSorted());
+      const [first, ...rest] = whole;
+      expect(await read({ limit: '999', offset: '1' })).toEqual(rest);
+      if (first) expect(await read({ limit: '999', after: first.id })).toEqual(rest);
+    }
+  });
 });
