@@ -23,9 +23,6 @@ const USAGE = 'test/limits/usage.test.ts';
 /** Tests of a distributed database. */
 const CITUS = 'test/citus/*.test.ts';
 
-/** Random worlds of tenants. */
-const WALLS = 'test/isolation/walls.test.ts';
-
 /**
  * Campaigns that only `npm run test:long` runs: crashes, restarts, memory, SQL mutations, query plans, gateways that break the
  * contract, the packed client, Supabase's own tool.
@@ -53,7 +50,6 @@ const CAMPAIGNS = [
   'test/store/values.test.ts',
   'test/deploy/backup.test.ts',
   'test/sql/pgtap.test.ts',
-  WALLS,
   ...LONG_ONLY,
 ];
 
@@ -91,7 +87,7 @@ const hasCitus = canTestOnCitus();
 const projects = [
   { name: 'postgres', kind: 'postgres', include: ['test/**/*.test.ts'], exclude: [...LONG_ONLY, CITUS] },
   ...(hasSupabase ? [{ name: 'supabase', kind: 'supabase', include: [...EVERY_STORE, USAGE] } as const] : []),
-  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, USAGE, WALLS, CITUS] } as const] : []),
+  ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, USAGE, CITUS] } as const] : []),
   ...(hasCitus && hasSupabase
     ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: EVERY_TABLE } as const]
     : []),

@@ -26,7 +26,6 @@ const TABLE = readTable('cofre', 'd');
 const SUITES = [
   'test/isolation/any-operation.test.ts',
   'test/isolation/checks.test.ts',
-  'test/isolation/walls.test.ts',
   'test/openapi/document.test.ts',
   'test/client/msw.test.ts',
   'test/http/mcp.test.ts',

@@ -4,6 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type pg from 'pg';
 import type { Script } from '../../src/store/migrations.ts';
+import { DEBIAN_SHARE } from './debian-postgres.ts';
 
 const FOLDER = 'supabase/tests';
 
@@ -19,6 +20,15 @@ type TapReport = {
   readonly failed: readonly string[];
 };
 
+/** A connection to the database that the scripts test. */
+type Tested = { query(sql: string): Promise<unknown> };
+
+/** pgTAP is SQL alone, so that Debian's for Postgres 15 serves 18 too, which has its own of every other extension. */
+export async function addPgtap(db: Tested): Promise<void> {
+  await db.query(`set extension_control_path = '$system:${DEBIAN_SHARE}'`);
+  await db.query('create schema extensions; create extension pgtap with schema extensions');
+}
+
 /** A script, with statements that come first in its transaction. */
 export function readScript(name: string, first = ''): Script {
   const file = join(FOLDER, name);
@@ -33,12 +43,12 @@ export function readScript(name: string, first = ''): Script {
  * Runs a script, which begins and rolls back its own transaction. Throws if a statement fails, and if the script runs
  * more or fewer tests than it has planned.
  */
-export async function runTap(db: pg.Client, { file, sql }: Script): Promise<TapReport> {
+export async function runTap(db: Tested, { file, sql }: Script): Promise<TapReport> {
   const results = await db.query(sql).catch(async (error) => {
     await db.query('rollback');
     throw new Error(`${file}: ${error.message}`, { cause: error });
   });
-  const rows = (results as unknown as pg.QueryResult[]).flatMap((result) => result.rows);
+  const rows = (results as pg.QueryResult[]).flatMap((result) => result.rows);
   return readTap(
     file,
     rows.flatMap((row) => Object.values(row).join('').split('\n')),

@@ -1,9 +1,7 @@
 import type { Db } from '../helpers/database.ts';
 import type { Mutation } from './mutations.ts';
 import { functionsOf } from './removal.ts';
-import { SAMPLE } from './sample.ts';
-
-const OTHER_TENANT = SAMPLE.tenants.at(-1)?.id;
+import { SHADOW } from './shadow.ts';
 
 /** What is looked for in the texts of functions, each place by itself, and what comes in its stead. */
 type Edit = { readonly what: string; readonly pattern: RegExp; readonly replacement: string };
@@ -30,7 +28,7 @@ export const VERIFICATION: readonly Edit[] = [
 
 /** The tenant that other functions are told, and that rows are written with. */
 export const PASSED_ON: readonly Edit[] = [
-  { what: 'replaced', pattern: /(\(\s*)[pv]_tenant(?=,)/g, replacement: `$1'${OTHER_TENANT}'::uuid` },
+  { what: 'replaced', pattern: /(\(\s*)[pv]_tenant(?=,)/g, replacement: `$1'${SHADOW}'::uuid` },
 ];
 
 /** Whose use is recorded, for which calls, and how often. */

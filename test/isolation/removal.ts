@@ -14,7 +14,6 @@ export const ONE_WALL = [
   { walls: 'the functions alone', remove: removeRowSecurity },
   { walls: 'row security alone', remove: removePredicates },
 ];
-export const ALL_WALLS = [...ONE_WALL, { walls: 'both walls', remove: async (): Promise<string[]> => [] }];
 
 /** Lets every query of the functions look at all tenants; gives the function of each predicate that there was. */
 export function removePredicates(db: Sql, functions?: RegExp): Promise<string[]> {

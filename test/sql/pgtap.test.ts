@@ -3,11 +3,11 @@ import pg from 'pg';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { applyMigrations, readMigrations, runScript } from '../../src/store/migrations.ts';
 import { reachServer } from '../../src/store/open.ts';
-import { canTestOnDebian, DEBIAN_SHARE, startDebianPostgres } from '../helpers/debian-postgres.ts';
+import { canTestOnDebian, startDebianPostgres } from '../helpers/debian-postgres.ts';
 import { copyDataDir, MIGRATIONS, SEED } from '../helpers/gateway.ts';
 import { startEmbeddedPostgres } from '../helpers/servers.ts';
 import { SUPABASE_GRANTS, SUPABASE_ROLES } from '../helpers/supabase-project.ts';
-import { readScript, runTap, scripts } from '../helpers/tap.ts';
+import { addPgtap, readScript, runTap, scripts } from '../helpers/tap.ts';
 
 const TABLES = 'the owners of functions have what these need of a table, and nobody else has anything';
 
@@ -123,12 +123,6 @@ const ALSO: Readonly<Record<string, string>> = { '0007_policy_exists_rls_disable
 const OBJECTS: Readonly<Record<string, string>> = { '0014_extension_in_public': 'citext' };
 
 type Server = { readonly url: string; prepare(db: pg.Client): Promise<unknown>; stop(): Promise<void> };
-
-/** pgTAP is SQL alone, so Debian's for Postgres 15 serves 18 too. Postgres 18 has its own of every other extension. */
-async function addPgtap(db: pg.Client): Promise<void> {
-  await db.query(`set extension_control_path = '$system:${DEBIAN_SHARE}'`);
-  await db.query('create schema extensions; create extension pgtap with schema extensions');
-}
 
 /** `npm test` leaves out the last of them. */
 const SERVERS = [
