@@ -6,11 +6,10 @@ import { readDatabaseUrl } from '../../database-url.ts';
 import { answerTooLarge, isFault, OperatorError } from '../../errors.ts';
 import { DESCRIPTION, toDescription } from '../catalog.ts';
 import { blameArgument, toFailure } from '../sqlstate.ts';
-import { createStatementWriter, type Statement, toResult } from '../statement.ts';
+import { createStatementWriter, type Row, type Statement, toResult } from '../statement.ts';
 import type { Call, Failed, Origin, Result, Store } from '../store.ts';
 import { describeServers, findPlainText } from './client.ts';
 import { AnswerTooLarge, ConnectionLost, RowQuery, RowsError, RowsQuery, Stalled, type Step } from './connection.ts';
-import { describeRisk, LOGIN } from './login.ts';
 import { type Server, Servers } from './servers.ts';
 
 /** How to reach a Postgres. */
@@ -46,6 +45,26 @@ const SETUP_ADVICE =
 
 /** Needs a connection, and the settings of calls. */
 const CHECK: Statement = { text: 'select 1', values: [] };
+
+/** The login, which `set role` does not change, the rights that it has beyond `gateway`, and whether it can only read. */
+const LOGIN: Statement = {
+  values: [],
+  text: `
+select r.rolname,
+       case
+         when r.rolsuper then 'is a superuser'
+         when r.rolbypassrls then 'bypasses row security'
+         when exists (
+           select
+             from pg_class c
+             join pg_namespace n on n.oid = c.relnamespace
+            where n.nspname = 'private' and c.relkind in ('r', 'p') and pg_has_role(r.oid, c.relowner, 'member')
+         ) then 'owns the tables'
+       end,
+       current_setting('transaction_read_only')
+  from pg_roles r
+ where r.rolname = session_user`,
+};
 
 /** A standby refuses to write. */
 const READ_ONLY = '25006';
@@ -111,6 +130,10 @@ export function openPostgres({
     }
   }
 
+  /** Runs a statement of our own, before the waiting reads. */
+  const ask = (statement: Statement, signal: AbortSignal): Promise<Row | Failed> =>
+    onPrimary(signal, async ({ pool }) => (await pool.run(new RowQuery(statement, signal))) ?? []);
+
   /** Calls a function on a server. */
   async function callAt(
     { pool }: Server,
@@ -146,14 +169,12 @@ export function openPostgres({
       return 'failure' in result ? blameArgument(result, call) : result;
     },
     check: async (signal) => {
-      const ask = async ({ pool }: Server) => void (await pool.run(new RowQuery(CHECK, signal)));
-      const failed = await onPrimary(signal, ask);
-      return failed && isFault(failed.failure) ? failed.failure : undefined;
+      const answer = await ask(CHECK, signal);
+      return 'failure' in answer && isFault(answer.failure) ? answer.failure : undefined;
     },
     inspectLogin: async (signal) => {
-      const ask = async ({ pool }: Server) => describeRisk(await pool.run(new RowQuery(LOGIN, signal)));
-      const risk = await onPrimary(signal, ask);
-      return typeof risk === 'string' ? risk : undefined;
+      const answer = await ask(LOGIN, signal);
+      return 'failure' in answer ? undefined : describeRisk(answer);
     },
     describe: async (signal) => {
       const read = async ({ pool }: Server) => toResult(await pool.read(new RowQuery(DESCRIPTION, signal)));
@@ -183,6 +204,13 @@ export function openPostgres({
 /** The settings of calls: only the gateway's privileges, times in one form, and no statement beyond the deadline. */
 function toSettings(deadlineMs: number): readonly string[] {
   return ['role gateway', `timezone = 'UTC'`, `datestyle = 'ISO'`, `statement_timeout = ${deadlineMs}`];
+}
+
+/** Why a login is a risk: it cannot create, or a bug in the gateway could reach every tenant's rows. */
+function describeRisk([login, risk, readOnly]: Row): string | undefined {
+  if (readOnly === 'on') return `The login ${login} can only read, as on a standby: every creation fails`;
+  if (!risk) return undefined;
+  return `The login ${login} ${risk}: use one that is only a member of gateway, as scripts/deploy/logins.sql creates`;
 }
 
 /** An error that is not Postgres's comes from the driver or the network: the connection was lost or never made. */
