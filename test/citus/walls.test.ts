@@ -1,4 +1,4 @@
-// That each wall alone holds on a cluster, asked of a node that is not the coordinator.
+// Tests that each wall alone holds on a cluster, by a node that is not the coordinator.
 
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { openPostgres } from '../../src/store/postgres/store.ts';

@@ -46,7 +46,7 @@ const takes = new Map<string, number>();
 const names: string[] = [];
 let last: string | undefined;
 
-/** What the functions do: for every operation of the document, and for what a script of supabase/tests is about. */
+/** Checks of what the functions do, by every operation of the document and by two scripts of supabase/tests. */
 const behaviourChecks: readonly Check[] = [
   { name: 'the examples are answered as the document says', find: findOtherAnswers },
   {
@@ -65,7 +65,7 @@ const behaviourChecks: readonly Check[] = [
   passes('usage.sql'),
 ];
 
-/** Looks for something in all operations after a wall was removed, which is put back. */
+/** Creates a check of all operations without a wall, which is put back. */
 function within(remove: (db: Db) => Promise<unknown>, find: typeof findLeaks): Check['find'] {
   return (db) =>
     tried(db, async () => {
@@ -74,7 +74,7 @@ function within(remove: (db: Db) => Promise<unknown>, find: typeof findLeaks): C
     });
 }
 
-/** That a script passes within a transaction that is open. It is over after a statement that fails. */
+/** Creates a check that a script passes within the open transaction, which a failing statement ends. */
 function passes(name: string): Check {
   const { file, sql } = readScript(name);
   const part = sql
@@ -92,7 +92,7 @@ describe.skipIf(!canTestOnDebian('pgtap'))('the campaign of mutations', () => {
   beforeAll(async () => {
     await addShadow(db);
     await addPgtap(db);
-    // Each script would do so again.
+    // Granted once here, because each script would grant it again.
     await db.exec('grant usage on schema extensions to public');
     await db.exec('grant execute on all functions in schema extensions to public');
   });

@@ -1,5 +1,5 @@
-// What holds for every operation of the document, whoever added it. The calls are those of the document's examples, in the demo data
-// beside a shadow of their tenant.
+// Checks of every operation of the document, whoever added it. They make the calls of the document's examples, on the demo data with a
+// shadow of their tenant.
 
 import { isDeepStrictEqual } from 'node:util';
 import { leaveOutNulls } from '../../src/api/answer.ts';
@@ -85,7 +85,7 @@ export async function answerOf(store: Caller, { example, operation, call }: Aske
   return { status: operation.status, body: withoutGenerated(example, body) };
 }
 
-/** The same of a call that is taken back. */
+/** Makes a call as answerOf does, and takes back what it writes. */
 function tryCall(db: Db, store: Caller, one: Asked) {
   return one.call.readOnly ? answerOf(store, one) : tried(db, () => answerOf(store, one));
 }
@@ -106,7 +106,7 @@ export async function addShadow(db: Db): Promise<void> {
   await db.exec('commit');
 }
 
-/** The examples that are not answered as the document says. */
+/** Finds the examples that are not answered as the document says. */
 export async function findOtherAnswers(db: Db): Promise<string[]> {
   const store = openWithinTransaction(db);
   const findings: string[] = [];
@@ -144,14 +144,14 @@ export async function findUnverified(db: Db, id: string): Promise<string[]> {
   return [`${why}: an unknown key, one without the permission, and one with it alone get ${statuses.join(', ')}`];
 }
 
-/** The first call whose answer is another one when nothing of other tenants is there, or which changes something of them. */
+/** Finds the first call whose answer changes when the rows of other tenants are gone, or that changes one of these rows. */
 export async function findLeaks(db: Db, chosen: readonly string[]): Promise<string[]> {
   const store = openWithinTransaction(db);
   const tables = (await findIsolated(db)).map(({ name }) => name);
   const others = `where tenant_id <> ${OWN_TENANT}`;
   const sums = tables.map((name) => `select md5(string_agg(t::text, '')) from ${name} t ${others}`);
   const readOthers = () => column(db, sums.join(' union all '));
-  // What creates is asked twice, for a creation that is repeated.
+  // A call that writes is made twice, because a repeated creation takes another way.
   const ask = async (one: Asked) => {
     if (one.call.readOnly) return [await answerOf(store, one)];
     return tried(db, async () => {
@@ -182,7 +182,7 @@ export async function findLeaks(db: Db, chosen: readonly string[]): Promise<stri
   return [];
 }
 
-/** The first call that answers an id of another tenant otherwise than one that does not exist. */
+/** Finds the first call that answers an id of another tenant differently from an id that does not exist. */
 export async function findForeign(db: Db, chosen: readonly string[]): Promise<string[]> {
   const store = openWithinTransaction(db);
   for (const one of chosen.flatMap(successesOf)) {
