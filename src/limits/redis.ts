@@ -66,68 +66,75 @@ export function createRedisBuckets(redis: Redis, otherwise: TakeToken): TakeToke
  * Calls `onLost` once when Redis is lost and `onBack` once when it works again, however many connections fail.
  */
 export async function openRedis(url: string, onLost: (cause: Error) => void, onBack: () => void): Promise<Redis> {
-  const { Redis: Client } = await import('ioredis');
-  const client = new Client(url, {
-    // For ioredis's own commands. `run` bounds the others: ioredis's timer would fail commands whose answers arrived while this
-    // process was busy.
-    commandTimeout: CONNECT_MS,
-    connectTimeout: CONNECT_MS,
-    // A connection that hangs is destroyed at once.
-    disconnectTimeout: 0,
-    retryStrategy: () => RETRY_MS,
-    enableOfflineQueue: false,
-    autoResendUnfulfilledCommands: false,
-    enableReadyCheck: false,
-  });
-  const tried = Promise.withResolvers<void>();
-  let isConnected = false;
+  const { createClient } = await import('@redis/client');
+  const createConnection = () =>
+    createClient({
+      url,
+      socket: { connectTimeout: CONNECT_MS, reconnectStrategy: false },
+      // Commands fail at once without a connection, and nothing is sent that not every Redis and its users' rules know.
+      disableOfflineQueue: true,
+      RESP: 2,
+      disableClientInfo: true,
+      maintNotifications: 'disabled',
+    });
+  type Connection = ReturnType<typeof createConnection>;
+  /** The connection in use; undefined between two. */
+  let current: Connection | undefined;
   let isReady = false;
   let isLost = false;
-  const lose = (cause: Error): void => {
+  let retry: NodeJS.Timeout | undefined;
+
+  /** Ends a connection, which fails its other commands, and plans the next one. */
+  const lose = (connection: Connection, cause: Error): void => {
+    if (connection !== current) return;
+    current = undefined;
     isReady = false;
+    connection.destroy();
     if (!isLost) onLost(cause);
     isLost = true;
-    tried.resolve();
+    retry = setTimeout(connect, RETRY_MS);
   };
-  /** Runs a command. The first error ends the connection, which fails the commands behind it. */
-  const run = async <T>(command: Promise<T>): Promise<T> => {
+  /** Runs a command. The first error ends the connection. */
+  const run = async <T>(connection: Connection, ms: number, command: () => Promise<T>): Promise<T> => {
     try {
-      return await within(ANSWER_MS, () => command);
+      return await within(ms, command);
     } catch (cause) {
-      lose(cause as Error);
-      // Only once, because each call adds a listener to the socket, and Node warns of too many.
-      if (isConnected) client.disconnect(true);
-      isConnected = false;
+      lose(connection, cause as Error);
       throw cause;
     }
   };
-  client.on('error', lose);
-  client.on('close', () => lose(new Error('the connection was closed')));
-  client.on('ready', () => {
-    isConnected = true;
-    // A Redis that is too slow or refuses to run the script fails here and not in a request.
-    const check = async () => {
-      const { db } = client.options;
-      // ioredis has selected it too, but continues in database 0 if the database does not exist.
-      if (db) await run(client.select(db));
-      await run(client.eval(SCRIPT, 1, `${KEYS}:check`, 1, 1));
-      isReady = true;
-      if (isLost) onBack();
-      isLost = false;
-      tried.resolve();
-    };
-    check().catch(() => {});
-  });
-  await tried.promise;
+  const evaluate = (connection: Connection, script: string, key: string, args: readonly number[]) =>
+    run(connection, ANSWER_MS, () => connection.eval(script, { keys: [key], arguments: args.map(String) }));
+  const connect = async (): Promise<void> => {
+    const connection = createConnection();
+    current = connection;
+    connection.on('error', (cause) => lose(connection, cause));
+    try {
+      await run(connection, CONNECT_MS, () => connection.connect());
+      // A Redis that is too slow or refuses to run the script fails here and not in a request.
+      await evaluate(connection, SCRIPT, `${KEYS}:check`, [1, 1]);
+    } catch {
+      return;
+    }
+    isReady = true;
+    if (isLost) onBack();
+    isLost = false;
+  };
+
+  await connect();
   return {
     get isReady() {
       return isReady;
     },
-    eval: (script, key, args) => run(client.eval(script, 1, key, ...args)),
+    eval: async (script, key, args) => {
+      if (!current) throw new Error('There is no connection to Redis');
+      return evaluate(current, script, key, args);
+    },
     close: () => {
-      client.removeAllListeners();
-      client.on('error', () => {});
-      client.disconnect();
+      clearTimeout(retry);
+      const last = current;
+      current = undefined;
+      last?.destroy();
     },
   };
 }

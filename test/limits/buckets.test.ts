@@ -1,5 +1,5 @@
+import { createClient } from '@redis/client';
 import fc from 'fast-check';
-import { Redis } from 'ioredis';
 import { expect, onTestFinished, test } from 'vitest';
 import { createBuckets, NETWORK } from '../../src/limits/buckets.ts';
 import { createRedisBuckets } from '../../src/limits/redis.ts';
@@ -70,8 +70,8 @@ test('no number of networks makes memory forget a key that was accepted', async 
 test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millisecond', async () => {
   const server = await startRedis();
   onTestFinished(server.stop);
-  const client = new Redis(server.url);
-  onTestFinished(() => client.disconnect());
+  const client = await createClient({ url: server.url }).connect();
+  onTestFinished(() => client.destroy());
   let now = 0;
   let key = '';
   /** Redis with the clock of the test, and one bucket for every name. It must not expire meanwhile on a busy machine. */
@@ -81,7 +81,7 @@ test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millise
     eval: (script: string, _key: string, args: readonly number[]) => {
       const time = `{ ${Math.floor(now / 1_000)}, ${Math.round((now % 1_000) * 1_000)} }`;
       const own = script.replace("redis.call('TIME')", time).replace("'PX', ", "'PX', 60000 + ");
-      return client.eval(own, 1, key, ...args);
+      return client.eval(own, { keys: [key], arguments: args.map(String) });
     },
   };
   const otherwise = () => Promise.reject(new Error('Redis failed'));
@@ -112,7 +112,8 @@ test.runIf(canTestRedis())('buckets in Redis are those in memory, to the millise
   // The interval of a token is below the resolution of the clock.
   const live = {
     ...redis,
-    eval: (script: string, name: string, args: readonly number[]) => client.eval(script, 1, name, ...args),
+    eval: (script: string, name: string, args: readonly number[]) =>
+      client.eval(script, { keys: [name], arguments: args.map(String) }),
   };
   expect(await createRedisBuckets(live, otherwise)('a', { perMinute: 999_999_999_999, burst: 1 })).toBeDefined();
 });
