@@ -5,73 +5,81 @@ import { allowsOnlyObjects, EXACT, formOf, INT32, itemsOf, type Schema, scalarOf
 
 type Type = { readonly type: string; readonly labels?: Parameter['labels'] | undefined };
 
-const TEXTS = ['text', 'character varying', 'character', 'citext'];
+/** The formats of strings with a Postgres type of their own. Any other string is of the kind `string`. */
+const FORMATS = 'uuid date date-time date-time-local time time-local ipv4 ipv6 duration byte'.split(' ');
+const INTEGERS = ['integer', 'int32'];
+const NUMBERS = [...INTEGERS, 'number'];
+
+/** A Postgres type: the kinds of values that an argument can hold and those that a column is written as, and the range of its integers. */
+type Row = readonly [holds: readonly string[], writes: readonly string[], range?: readonly [number, number]];
+
+const TEXT: Row = [
+  ['string', 'boolean', ...NUMBERS, ...FORMATS.filter((format) => format !== 'byte')],
+  ['string', 'time', 'duration', 'byte'],
+];
 const JSONS = ['json', 'jsonb'];
-const INTEGERS: Readonly<Record<string, readonly [number, number]>> = {
-  smallint: [-32_768, 32_767],
-  integer: INT32,
-  bigint: [-(2 ** 63), 2 ** 63],
-  numeric: [-Infinity, Infinity],
-  'double precision': EXACT,
+const JSON_TYPE: Row = [['json'], ['json', 'array']];
+
+/** The types that schemas are matched with; any other type is user-defined. */
+const TYPES: Readonly<Record<string, Row>> = {
+  text: TEXT,
+  'character varying': TEXT,
+  character: TEXT,
+  citext: TEXT,
+  smallint: [INTEGERS, NUMBERS, [-32_768, 32_767]],
+  integer: [INTEGERS, NUMBERS, INT32],
+  bigint: [INTEGERS, ['integer', 'number'], [-(2 ** 63), 2 ** 63]],
+  numeric: [NUMBERS, ['number']],
+  'double precision': [NUMBERS, ['number'], EXACT],
+  real: [['number'], ['number']],
+  boolean: [['boolean'], ['boolean']],
+  uuid: [['uuid'], ['uuid', 'string']],
+  date: [['date'], ['date', 'string']],
+  'timestamp with time zone': [['date-time'], ['date-time', 'string']],
+  'timestamp without time zone': [['date-time-local'], ['date-time-local', 'string']],
+  'time without time zone': [['time-local'], ['time-local', 'string']],
+  inet: [
+    ['ipv4', 'ipv6'],
+    ['ipv4', 'ipv6', 'string'],
+  ],
+  // Postgres writes the zone of a time without minutes, an interval in its own format, and bytes as hexadecimal digits.
+  'time with time zone': [['time'], ['string']],
+  interval: [['duration'], ['string']],
+  bytea: [['byte'], []],
+  json: JSON_TYPE,
+  jsonb: JSON_TYPE,
+  void: [[], []],
 };
-const NUMBERS = ['numeric', 'double precision', 'real'];
-/** The Postgres type for each format of strings. */
-const FORMATS: Readonly<Record<string, string>> = {
-  uuid: 'uuid',
-  date: 'date',
-  'date-time': 'timestamp with time zone',
-  'date-time-local': 'timestamp without time zone',
-  time: 'time with time zone',
-  'time-local': 'time without time zone',
-  ipv4: 'inet',
-  ipv6: 'inet',
-  duration: 'interval',
-  byte: 'bytea',
-};
-/** Formats that their types read but do not write. */
-const INPUT_ONLY = ['duration', 'byte', 'time'];
-/** Types that schemas are matched with; any other type is user-defined. */
-const BUILT_IN = [TEXTS, JSONS, Object.keys(INTEGERS), NUMBERS, Object.values(FORMATS), 'boolean'].flat();
-/** Types whose JSON form is not a string of the same text. */
-const NO_STRINGS = [...Object.keys(INTEGERS), ...NUMBERS, ...JSONS, 'boolean', 'bytea', 'record', 'void'];
+const USER_DEFINED: Row = [[], ['string']];
+
+/** The kind of values that a schema allows, as TYPES has them. */
+function kindOf(schema: Schema): string {
+  const { format = '' } = schema;
+  const scalar = scalarOf(schema);
+  if (scalar === 'string') return FORMATS.includes(format) ? format : 'string';
+  if (scalar === 'integer' && format === 'int32') return 'int32';
+  return scalar ?? (formOf(schema) === 'array' ? 'array' : 'json');
+}
 
 /** Whether a function's argument can hold every value that a schema allows. */
 export function canHold(schema: Schema, held: Type): boolean {
   const { type } = held;
   if (isPrivate(held)) return false;
-  switch (formOf(schema)) {
-    case 'json':
-      return JSONS.includes(type) || isUnknown(held);
-    case 'bytes':
-      return type === 'bytea' || isUnknown(held);
-    case 'array':
-      return type.endsWith('[]') ? canHold(itemsOf(schema) ?? {}, itemType(held)) : isUnknown(held);
-    case 'text':
-      return !type.endsWith('[]') && (TEXTS.includes(type) || isUnknown(held) || canHoldScalar(schema, held));
+  if (isUnknown(held)) return true;
+  const kind = kindOf(schema);
+  if (type.endsWith('[]')) return kind === 'array' && canHold(itemsOf(schema) ?? {}, itemType(held));
+  const labels = type === 'boolean' ? ['true', 'false'] : held.labels;
+  const values = schema.enum?.filter((value) => value !== null);
+  if (labels && values && kind !== 'byte' && scalarOf(schema) === 'string') {
+    return values.every((value) => labels.includes(String(value)));
   }
-}
-
-function canHoldScalar(schema: Schema, { type, labels }: Type): boolean {
-  switch (scalarOf(schema)) {
-    case 'string': {
-      const values = schema.enum?.filter((value) => value !== null);
-      if (values && (labels || type === 'boolean')) {
-        return values.every((value) => (labels ?? ['true', 'false']).includes(String(value)));
-      }
-      return FORMATS[schema.format ?? ''] === type;
-    }
-    case 'integer':
-      return isWithin(schema, INTEGERS[type]);
-    case 'number':
-      return NUMBERS.includes(type);
-    default:
-      return type === 'boolean';
-  }
+  const [holds, , range] = TYPES[type] ?? USER_DEFINED;
+  return holds.includes(kind) && isWithin(schema, range);
 }
 
 /** Whether a type is user-defined and its labels are not known: PostgREST reports only its name. */
 function isUnknown({ type, labels }: Type): boolean {
-  return labels === undefined && !BUILT_IN.includes(type) && !/^variadic |\[\]$/.test(type);
+  return labels === undefined && !TYPES[type] && !/^variadic |\[\]$/.test(type);
 }
 
 /** Whether PostgREST cannot use a type: it looks types up by name, and its role has no access to schema private. */
@@ -85,30 +93,14 @@ function itemType({ type, labels }: Type): Type {
 
 /** Whether the JSON form of a Postgres type matches a schema's type and format. */
 export function isWrittenAs(schema: Schema, written: Type): boolean {
-  const { type } = written;
-  const isJson = JSONS.includes(type);
+  const { type, labels } = written;
   const items = itemsOf(schema);
-  if (items) return isJson || (type.endsWith('[]') && isWrittenAs(items, itemType(written)));
-  switch (scalarOf(schema)) {
-    case 'string':
-      return isWrittenAsString(schema, written);
-    case 'integer':
-      return ['smallint', 'integer', ...(schema.format === 'int32' ? [] : ['bigint'])].includes(type);
-    case 'number':
-      return ['smallint', 'integer', 'bigint', ...NUMBERS].includes(type);
-    case 'boolean':
-      return type === 'boolean';
-    default:
-      return isJson || (type === 'record' && allowsOnlyObjects(schema));
-  }
-}
-
-function isWrittenAsString({ enum: values, format = '' }: Schema, { type, labels }: Type): boolean {
-  if (values && labels) return labels.every((label) => values.includes(label));
-  // Postgres writes an interval in its own format, bytes as hexadecimal digits, and the zone of a time without minutes.
-  if (INPUT_ONLY.includes(format)) return TEXTS.includes(type);
-  if (FORMATS[format]) return FORMATS[format] === type;
-  return !NO_STRINGS.includes(type) && !type.endsWith('[]');
+  if (type.endsWith('[]')) return items !== undefined && isWrittenAs(items, itemType(written));
+  if (type === 'record') return allowsOnlyObjects(schema);
+  const { enum: values } = schema;
+  if (labels && values) return labels.every((label) => values.includes(label));
+  const [, writes] = TYPES[type] ?? USER_DEFINED;
+  return writes.includes(kindOf(schema));
 }
 
 /** Describes a schema in a few words, such as `integer, 1 to 1000`. */
@@ -123,30 +115,29 @@ export function describeSchema(schema: Schema): string {
 
 /** Advice for a type that does not match its schema; empty if the types alone explain it. */
 export function adviseOn(schema: Schema, { type, labels }: Type): string {
+  const scalar = scalarOf(schema);
+  const { format } = schema;
   if (type.startsWith('variadic ')) return ', which cannot be given by name: declare it without variadic';
   if (isPrivate({ type, labels })) return ', which the Data API may not use: create the type in schema public';
-  if (scalarOf(schema) === 'integer' && INTEGERS[type] && !isWithin(schema, INTEGERS[type])) {
+  if (!isWithin(schema, TYPES[type]?.[2])) {
     return ', which is too small: declare minimum and maximum, or format: int32 for an integer';
   }
-  if (scalarOf(schema) === 'integer' && type === 'numeric') return ', which may have decimals: return ::bigint';
-  if (schema.format === 'int32' && type === 'bigint')
-    return ', which is larger: declare no format, or return ::integer';
-  if (JSONS.includes(type) && scalarOf(schema))
-    return ': return the value as a type of its own, such as ::integer or ::text';
+  if (type === 'numeric' && scalar === 'integer') return ', which may have decimals: return ::bigint';
+  if (type === 'bigint' && format === 'int32') return ', which is larger: declare no format, or return ::integer';
+  if (JSONS.includes(type) && scalar) return ': return the value as a type of its own, such as ::integer or ::text';
   if (type.startsWith('record')) return ', which is written as an object: return jsonb';
-  if (type === 'bytea') {
-    // Postgres breaks the line after every 76 characters, and RFC 4648 (3.1) forbids line feeds.
-    return ", which is written as hexadecimal digits: return translate(encode(…, 'base64'), E'\\n', '')";
-  }
-  if (type === 'interval' || type === 'time with time zone') {
-    return ', which is not written in this format: declare no format';
-  }
-  return '';
+  // Postgres breaks the line after every 76 characters, and RFC 4648 (3.1) forbids line feeds.
+  const bytes = "translate(encode(…, 'base64'), E'\\n', '')";
+  if (type === 'bytea') return `, which is written as hexadecimal digits: return ${bytes}`;
+  const isOfOwnFormat = type === 'interval' || type === 'time with time zone';
+  return isOfOwnFormat ? ', which is not written in this format: declare no format' : '';
 }
 
-function isWithin(schema: Schema, range: readonly [number, number] | undefined): boolean {
+/** Whether a schema of integers allows only those in a range. */
+function isWithin(schema: Schema, [least, greatest]: readonly [number, number] = [-Infinity, Infinity]): boolean {
+  if (scalarOf(schema) !== 'integer') return true;
   const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = minimum, exclusiveMaximum = maximum } = schema;
   const values = schema.enum?.filter((value) => typeof value === 'number');
   const bounds = values ?? [Math.max(minimum, exclusiveMinimum), Math.min(maximum, exclusiveMaximum)];
-  return range !== undefined && bounds.every((bound) => range[0] <= bound && bound <= range[1]);
+  return bounds.every((bound) => least <= bound && bound <= greatest);
 }

@@ -292,13 +292,14 @@ test('only the fields of a closed object are an argument each', async () => {
   });
 });
 
-test('timetz is not written as a time of JSON Schema, and text[] holds only an array of texts', () => {
+test('timetz is not written as a time of JSON Schema, and an array of texts or labels is no text', () => {
   const time = { type: 'string', format: 'time' };
   const types = ['time with time zone', 'text'];
   expect(types.map((type) => isWrittenAs(time, { type }))).toEqual([false, true]);
   expect(canHold(time, { type: 'time with time zone', labels: null })).toBe(true);
   const [texts, text] = [{ type: 'array', items: { type: 'string' } }, { type: 'string' }];
   expect([text, texts].map((schema) => canHold(schema, { type: 'text[]', labels: undefined }))).toEqual([false, true]);
+  expect(isWrittenAs({ type: 'string', enum: ['a'] }, { type: 'public.letra[]', labels: ['a'] })).toBe(false);
 });
 
 test.each([undefined, false])('null is allowed only if the document says so, x-never-null: %j', async (isNever) => {
