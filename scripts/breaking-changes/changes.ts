@@ -50,14 +50,14 @@ function* readOperation(
   source: DocumentOperation,
   route: string,
 ): Iterable<[string, Part]> {
-  const { path, method, places: _places, parameters = [], requestBody, responses, security, ...others } = source;
+  const { path, method, parameters = [], requestBody, responses, security, ...others } = source;
   const name = `${method.toUpperCase()} ${route}`;
   const around = `${method} ${normalizeTemplate(route).replace(/\{[^}]+\}/g, '{}')}`;
   // Header names ignore case.
   const keyHeader = findKeyScheme(document, security ?? [])?.name.toLowerCase() ?? '';
   yield [around, { name, use: 'request', fields: { security: keyHeader, ...others } }];
   for (const parameter of parameters) {
-    const { name: own, in: place, required, style: _style, explode: _explode, ...rest } = parameter;
+    const { name: own, in: place, required, style: _style, explode: _explode, place: _place, ...rest } = parameter;
     const key = place === 'path' ? readTemplate(path).indexOf(own) : place === 'header' ? own.toLowerCase() : own;
     const { style, isExploded } = readStyle(parameter);
     const isList = itemsOf(rest.schema ?? {}) !== undefined;

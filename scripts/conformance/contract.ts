@@ -5,7 +5,7 @@ import type { OpenAPIV3 } from 'openapi-types';
 import { compile, compileSchema, createAjv } from '../../src/openapi/compile.ts';
 import { DocumentError } from '../../src/openapi/document.ts';
 import { findKeyScheme } from '../../src/openapi/examples.ts';
-import { type Operation as Compiled, declares } from '../../src/openapi/operations.ts';
+import { type Operation as Compiled, type DocumentParameter, declares } from '../../src/openapi/operations.ts';
 import { allowsOnlyObjects, isHidden, type Schema as ModelSchema, readProperties } from '../../src/openapi/schema.ts';
 import { normalizePath, type Styled } from '../../src/openapi/url.ts';
 import type { Json } from '../../src/store/store.ts';
@@ -41,7 +41,10 @@ export type ListOperation = Operation & { readonly list: NonNullable<Operation['
 export type Contract = Awaited<ReturnType<typeof readContract>>;
 
 type Extended = { 'x-rule'?: string; 'x-filter'?: Partial<Pick<Filter, 'property' | 'match'>> };
-type Parameter = OpenAPIV3.ParameterObject & { schema: Schema & Extended } & Extended;
+type Parameter = OpenAPIV3.ParameterObject & {
+  schema: Schema & Extended;
+  place?: DocumentParameter['place'];
+} & Extended;
 
 /** Statuses of the gateway itself, and of a refused key. */
 const BY_GATEWAY = [400, 401, 405, 408, 413, 417, 422, 429, 431];

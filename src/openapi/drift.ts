@@ -162,15 +162,10 @@ class Comparison {
 
   #readSupplied(): SuppliedArgument[] {
     const { key, inputs, source } = this.#operation;
-    const ofParameters = source.parameters.map(
-      ({ name, in: place, required, schema = {} }, index): SuppliedArgument => ({
-        argument: inputs[index]?.argument ?? '',
-        what: `the ${place} parameter ${name}`,
-        schema,
-        always: required === true || schema.default !== undefined,
-        place: source.places[index] ?? [],
-      }),
-    );
+    const ofParameters = source.parameters.map(({ name, in: where, required, schema = {}, place }, index) => ({
+      ...{ argument: inputs[index]?.argument ?? '', what: `the ${where} parameter ${name}`, schema, place },
+      always: required === true || schema.default !== undefined,
+    }));
     const schema: Schema = { type: 'string' };
     const ofKey = { argument: key.argument, what: 'the API key', schema, always: true, place: this.#place };
     return [ofKey, ...ofParameters, ...this.#readBody()];

@@ -117,17 +117,16 @@ export type Key = {
   readonly usedFunction?: string | undefined;
 };
 
-/** A parameter without references and with a normalized schema. */
-export type DocumentParameter = Omit<OpenAPIV3.ParameterObject, 'schema'> & { readonly schema?: Schema };
+/** A parameter without references and with a normalized schema, and its place in the document. */
+export type DocumentParameter = Omit<OpenAPIV3.ParameterObject, 'schema'> & {
+  readonly schema?: Schema;
+  readonly place: Place;
+};
 
-/**
- * An operation without references and with normalized schemas, its path and method, and the parameters and security that it
- * inherits. `places` locates its parameters in the document.
- */
+/** An operation without references and with normalized schemas, its path and method, and the parameters and security that it inherits. */
 export type DocumentOperation = Omit<OpenAPIV3.OperationObject, 'parameters' | 'requestBody' | 'responses'> & {
   readonly path: string;
   readonly method: string;
-  readonly places: readonly Place[];
   readonly parameters: readonly DocumentParameter[];
   readonly requestBody?: OpenAPIV3.RequestBodyObject;
   readonly responses: Readonly<Record<string, OpenAPIV3.ResponseObject>>;
@@ -228,25 +227,23 @@ function toSource(
 ): DocumentOperation {
   const { security = [] } = document;
   const own = item[method] as OpenAPIV3.OperationObject;
-  const placed = (parameters: readonly unknown[] = [], at: Place) =>
+  const read = (parameters: readonly unknown[] = [], at: Place) =>
     parameters.map((parameter, index) => ({
-      parameter: withoutNull(resolve(document, 'parameter', parameter as DocumentParameter, request)),
+      ...withoutNull(resolve(document, 'parameter', parameter as DocumentParameter, request)),
       place: [...at, 'parameters', index],
     }));
-  const specific = placed(own.parameters, ['paths', path, method]);
+  const specific = read(own.parameters, ['paths', path, method]);
   // An operation's parameter replaces the path's parameter of the same name and place.
-  const isReplaced = ({ name, in: where }: DocumentParameter) =>
-    specific.some(({ parameter }) => parameter.name === name && parameter.in === where);
-  const shared = placed(item.parameters, ['paths', path]).filter(({ parameter }) => !isReplaced(parameter));
-  const all = [...specific, ...shared];
+  const isReplaced = (shared: DocumentParameter) =>
+    specific.some((parameter) => parameter.name === shared.name && parameter.in === shared.in);
+  const shared = read(item.parameters, ['paths', path]).filter((parameter) => !isReplaced(parameter));
   const { responses } = resolve(document, 'operation', { responses: own.responses }, answer);
   return {
     security,
     ...own,
     path,
     method,
-    places: all.map(({ place }) => place),
-    parameters: all.map(({ parameter }) => parameter),
+    parameters: [...specific, ...shared],
     ...(own.requestBody ? { requestBody: resolve(document, 'body', own.requestBody, request) } : {}),
     responses: withoutExtensions(responses ?? {}),
   } as DocumentOperation;
@@ -297,7 +294,7 @@ class OperationReader {
       // GET is safe: it changes nothing (RFC 9110, 9.2.1).
       readOnly: source.method === 'get' || isReading === true,
       body: this.#readBody(),
-      inputs: source.parameters.flatMap((parameter, index) => this.#readInput(parameter, index)),
+      inputs: source.parameters.flatMap((parameter) => this.#readInput(parameter)),
       key: key ?? { name: '', header: '', argument: '' },
       source,
     };
@@ -364,7 +361,6 @@ class OperationReader {
   #readSuccess(): Pick<Operation, 'status' | 'returns' | 'optional'> {
     const { responses } = this.#source;
     const statuses = Object.keys(responses).filter((status) => status.startsWith('2'));
-    for (const one of statuses) this.#checkContent(responses[one]?.content, `the response ${one}`, ['responses', one]);
     const [status] = statuses;
     if (status === undefined || statuses.length > 1 || !/^2\d\d$/.test(status)) {
       this.mistake('several success statuses, or none', ['responses'], statuses.join(', ') || 'none');
@@ -406,8 +402,8 @@ class OperationReader {
       if (!isOfTexts || (status !== '409' && 'x-conflicts' in response)) {
         this.mistake('`x-conflicts` of another form, or without a 409', [...place, 'x-conflicts'], status);
       }
+      if (!/^[13]/.test(status)) this.#checkContent(content, `the response ${status}`, place);
       if (!content || !/^([45]|default)/.test(status)) continue;
-      this.#checkContent(content, `the response ${status}`, place);
       const schema = this.#schemaOf(status);
       const check = (value: Json, remedy: string) => {
         if (!schema || this.#context.allows(schema, value)) return;
@@ -429,11 +425,11 @@ class OperationReader {
     else this.mistake('a header that is never sent', place, header, status);
   }
 
-  #readInput(source: DocumentParameter, index: number): Input[] {
-    const { name, schema } = source;
+  #readInput(source: DocumentParameter): Input[] {
+    const { name, schema, place } = source;
     const parameter = `parameter ${name} in ${source.in}`;
     const refuse = <R extends Refused>(what: R, ...texts: Texts<R>): Input[] => {
-      this.mistakes.push(toMistake(what, this.#source.places[index] ?? [], ...texts));
+      this.mistakes.push(toMistake(what, place, ...texts));
       return [];
     };
     // support.ts refuses any other place, and the specification demands a name.
@@ -445,7 +441,7 @@ class OperationReader {
     if (source.in === 'header' && !HEADER_NAME.test(name)) return refuse('a name that no header can have', name);
     // The specification demands a schema. support.ts reports a reference to nothing.
     const { document } = this.#context;
-    const { node } = find(document, [...(this.#source.places[index] ?? []), 'schema']);
+    const { node } = find(document, [...place, 'schema']);
     if (!schema || (follow(document, node) ?? undefined) === undefined) return [];
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
@@ -599,17 +595,16 @@ function hasShapes(schema: Schema, nesting = 0): boolean {
   const maps = [additionalProperties, unevaluatedProperties, ...Object.values(patternProperties)];
   // `false` was converted to `not: {}`.
   const isMap = (others: unknown) => Object.keys(Object(others)).some((name) => name !== 'not');
-  const hasOwn = (part: Schema) => hasShapes(part, nesting + 1);
   const namesOf = (part: Schema) => Object.keys(readProperties(part).properties);
-  const isShape = (part: Schema) => namesOf(part).length > 0 || hasOwn(part);
-  // A condition that only describes known properties adds no shape.
-  const own = namesOf(schema);
-  const isAdded = (part: Schema) => namesOf(part).some((name) => !own.includes(name)) || hasOwn(part);
+  const hasMore = (parts: readonly Schema[], known: readonly string[]) =>
+    parts.some((part) => namesOf(part).some((name) => !known.includes(name)) || hasShapes(part, nesting + 1));
+  const conditional = [then ?? [], otherwise ?? [], ...Object.values(dependentSchemas)].flat();
   return (
     maps.some(isMap) ||
-    [...anyOf, ...oneOf].some(isShape) ||
-    [then ?? [], otherwise ?? [], ...Object.values(dependentSchemas)].flat().some(isAdded) ||
-    allOf.some(hasOwn)
+    hasMore([...anyOf, ...oneOf], []) ||
+    // A condition that only describes known properties adds no shape.
+    hasMore(conditional, namesOf(schema)) ||
+    allOf.some((part) => hasShapes(part, nesting + 1))
   );
 }
 
