@@ -96,13 +96,16 @@ function toFieldErrors(errors: readonly ErrorObject[], problems: Problems, input
   const placesOf = (...keywords: string[]) =>
     new Set(listed.filter(({ keyword }) => keywords.includes(keyword)).map((error) => error.instancePath));
   const malformed = placesOf('format');
-  const undecided = placesOf('if', 'anyOf', 'oneOf');
+  const undecided = placesOf('anyOf', 'oneOf');
   for (const error of listed) {
     if (result.size >= MAX_NAMES) break;
     // A date or a UUID has a fixed length, so the format's message is enough.
     if (error.keyword === 'maxLength' && malformed.has(error.instancePath)) continue;
-    // An error of `if` only says that there are other errors.
-    if (error.keyword === 'if') continue;
+    // An error of `if` only says that there are other errors: those of the schema that applies, which come before it.
+    if (error.keyword === 'if') {
+      undecided.add(error.instancePath);
+      continue;
+    }
     // These fields may belong to a schema that the object does not match.
     if (error.keyword === 'unevaluatedProperties' && undecided.has(error.instancePath)) continue;
     const { source, path, message } = toFieldError(error);
