@@ -442,7 +442,7 @@ class OperationReader {
     // The specification demands a schema. support.ts reports a reference to nothing.
     const { document } = this.#context;
     const { node } = find(document, [...place, 'schema']);
-    if (!schema || (follow(document, node) ?? undefined) === undefined) return [];
+    if (schema === undefined || (follow(document, node) ?? undefined) === undefined) return [];
     const items = itemsOf(schema);
     const type = scalarOf(items ?? schema);
     // The specification refuses an unknown type.

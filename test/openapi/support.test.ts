@@ -251,6 +251,7 @@ test.each<Row>([
   ['paths /pets/{id} post', '{ requestBody: { content: { a/b: {} } }, responses: {} }', 'the body has the content a/b'],
   [`${GET} responses 409`, '{ description: Taken, x-conflicts: [a] }', 'the response 409 has x-conflicts'],
   [PARAMETERS, '[{ name: x, in: query, schema: { items: {}, type: array } }]', 'or an array of one of them'],
+  [PARAMETERS, `[${ID}, { name: x, in: query, schema: false }]`, 'parameter x in query must be a string, integer'],
   [
     PARAMETERS,
     '[{ name: x, in: query, schema: { type: array, prefixItems: [{ type: integer }], items: { type: string } } }]',
