@@ -64,15 +64,20 @@ export function bundle(main: string, open: (path: string) => unknown): Bundle {
     const { discriminator, anyOf, oneOf } = schema;
     const { mapping = {} } = Object(discriminator) as { readonly mapping?: unknown };
     if (!isJsonObject(discriminator) || !isJsonObject(mapping)) return schema;
-    const entries = Object.entries(mapping).map(([value, $ref]) => {
-      const isFile = typeof $ref === 'string' && /[#/]|\.(ya?ml|json)$/.test($ref);
-      return [value, isFile ? (copyReference('schema', { $ref }, from) as { $ref: string }).$ref : $ref];
-    });
+    const choices = [anyOf, oneOf].flat().map((choice): unknown => Object(choice).$ref);
+    const toTarget = (target: unknown) => {
+      if (typeof target !== 'string') return target;
+      const isFile = /[#/]|\.(ya?ml|json)$/.test(target);
+      if (isFile) return (copyReference('schema', { $ref: target }, from) as { $ref: string }).$ref;
+      // A name is that of a component among the choices, or else the one that a choice had in its own file.
+      const isComponent = choices.includes(toPointer(['components', 'schemas', target]));
+      return (isComponent ? undefined : choices.find((choice) => renamed.get(choice) === target)) ?? target;
+    };
+    const entries = Object.entries(mapping).map(([value, target]) => [value, toTarget(target)]);
     const mapped = entries.map(([, $ref]) => $ref);
-    const implied = [anyOf, oneOf].flat().flatMap((choice) => {
-      const { $ref } = Object(choice);
-      return renamed.has($ref) && !mapped.includes($ref) ? [[renamed.get($ref), $ref]] : [];
-    });
+    const implied = choices.flatMap(($ref) =>
+      renamed.has($ref) && !mapped.includes($ref) ? [[renamed.get($ref), $ref]] : [],
+    );
     const all = [...implied, ...entries];
     if (all.length === 0) return schema;
     return { ...schema, discriminator: { ...discriminator, mapping: Object.fromEntries(all) } };

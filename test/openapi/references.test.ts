@@ -105,18 +105,31 @@ discriminator: { propertyName: kind, mapping: ${mapping} }
   });
 });
 
-test('a discriminator knows a renamed schema by its old name, which another component has', async () => {
-  const { operations, source } = await compileWith({
-    'openapi.yaml': MAIN.replace('schema: { $ref: schemas/Order.yaml }', 'schema: { $ref: forms/Choice.yaml }'),
-    'forms/Choice.yaml': 'oneOf: [{ $ref: Order.yaml }, { $ref: Card.yaml }]\ndiscriminator: { propertyName: kind }\n',
-    'forms/Order.yaml': 'type: object\n',
-    'forms/Card.yaml': 'type: object\n',
-  });
-  const discriminator = { propertyName: 'kind', mapping: { Order: '#/components/schemas/Order_2' } };
-  expect(source.components?.schemas).toMatchObject({ Choice: { discriminator }, Order_2: {}, Card: {} });
-  const { oneOf = [] } = operations.get('addOrder')?.body?.schema ?? {};
-  expect(oneOf.map((schema) => readTags(schema, 'kind'))).toEqual([['Order'], ['Card']]);
-});
+test.each([
+  ['', '', { Order: '#/components/schemas/Order_2' }, [['Order'], ['Card']]],
+  ['{ form: Order, card: Card }', '', { form: '#/components/schemas/Order_2', card: 'Card' }, [['form'], ['card']]],
+  [
+    '{ order: Order }',
+    ", { $ref: '../openapi.yaml#/components/schemas/Order' }",
+    { Order: '#/components/schemas/Order_2', order: 'Order' },
+    [['Order'], ['Card'], ['order']],
+  ],
+])(
+  'a discriminator with the mapping "%s" knows a renamed schema by its old name',
+  async (given, more, mapping, tags) => {
+    const discriminator = `{ propertyName: kind${given && `, mapping: ${given}`} }`;
+    const { operations, source } = await compileWith({
+      'openapi.yaml': MAIN.replace('schema: { $ref: schemas/Order.yaml }', 'schema: { $ref: forms/Choice.yaml }'),
+      'forms/Choice.yaml': `oneOf: [{ $ref: Order.yaml }, { $ref: Card.yaml }${more}]\ndiscriminator: ${discriminator}\n`,
+      'forms/Order.yaml': 'type: object\n',
+      'forms/Card.yaml': 'type: object\n',
+    });
+    const schemas = { Choice: { discriminator: { propertyName: 'kind', mapping } }, Order_2: {}, Card: {} };
+    expect(source.components?.schemas).toMatchObject(schemas);
+    const { oneOf = [] } = operations.get('addOrder')?.body?.schema ?? {};
+    expect(oneOf.map((schema) => readTags(schema, 'kind'))).toEqual(tags);
+  },
+);
 
 test('all mistakes are reported together, each once, with file and line', async () => {
   const error = await compileWith({
