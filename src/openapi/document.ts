@@ -90,7 +90,7 @@ export function readText(path: string, name: string): string {
 export function parseText(text: string, name: string): unknown {
   const lineCounter = new LineCounter();
   // Other tools read merge keys (<<), although YAML 1.2 has none.
-  const document = parseNodes(text, { lineCounter, merge: true });
+  const document = parseNodes(text, { lineCounter, merge: true, uniqueKeys: isSameKey });
   const refuse = (offset: number, why: string): never => {
     throw new DocumentError([{ text: `${name}:${lineCounter.linePos(offset).line}: ${why}` }]);
   };
@@ -114,6 +114,11 @@ export function parseText(text: string, name: string): unknown {
   } catch (cause) {
     throw new DocumentError([{ text: `${name}: ${(cause as Error).message}` }], { cause });
   }
+}
+
+/** Whether two keys of a map are one in JSON, as 404 and '404' are: the first value would be lost. */
+function isSameKey(one: unknown, other: unknown): boolean {
+  return one === other || (isScalar(one) && isScalar(other) && String(one.value) === String(other.value));
 }
 
 /** Names a place in a document for people, such as `openapi.yaml:12`; follows references. */

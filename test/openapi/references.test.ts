@@ -195,6 +195,10 @@ const MISTAKES: Readonly<Record<string, readonly [files: Files, message: RegExp]
     /^schemas\/Line\.yaml: is not in UTF-8: save it in that encoding/,
   ],
   'a file that is no YAML': [{ 'schemas/Line.yaml': `${LINE}a: [\n` }, /^schemas\/Line\.yaml:\d+: /],
+  'a status that is there as a number and as a text': [
+    { 'paths/order.yaml': FILES['paths/order.yaml'].replace("{ '200'", "{ 200: { description: First }, '200'") },
+    /^paths\/order\.yaml:5: Map keys must be unique/,
+  ],
   'a node of YAML that contains itself': [
     { 'openapi.yaml': MAIN.replace(/^info:.*$/m, "info: &info { title: Orders, version: '1',\n  x-self: *info }") },
     /openapi\.yaml:3: \*info is within &info: write a \$ref instead$/,
