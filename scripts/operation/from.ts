@@ -180,14 +180,14 @@ function readInputs(
 ): Input[] {
   const others = args.filter((argument) => argument.name !== keyArgument);
   const isPage = ['p_limit', 'p_offset'].every((page) => others.some((argument) => argument.name === page));
-  const known = others.map(({ name: argument, type, labels, hasDefault }): Input | string => {
+  const known = others.map(({ name: argument, type, labels, hasDefault, modifier }): Input | string => {
     const plain = argument.replace(/^p_/, '');
     if (argument === 'p_idempotency_key' && !reads) return { name: KEY, in: 'header', isRequired: false, schema: {} };
     const component = isPage ? PAGES[plain] : undefined;
     const schema =
       reads && component && component in schemas
         ? referTo('schemas', component)
-        : (describeType(type, labels, openapi) ?? ARGUMENTS[type]);
+        : (describeType(type, labels, openapi, modifier) ?? ARGUMENTS[type]);
     if (!argument.startsWith('p_')) return `${argument} of public.${name} must begin with p_: rename it in a migration`;
     if (schema === undefined) return describeUnknown(`${argument} of public.${name}`, type);
     if (path.includes(`{${plain}}`)) return { name: plain, in: 'path', isRequired: true, schema };
@@ -231,8 +231,13 @@ function describeResult({ name: asked, result }: Found, openapi: string, answer:
 }
 
 /** The schema of a type; undefined for JSON and other types that a person has to describe. */
-function describeType(base: string, labels: readonly string[] | null | undefined, openapi: string): Node | undefined {
-  const schema = toSchema({ name: '', base, modifier: -1, labels: labels ?? null }, {});
+function describeType(
+  base: string,
+  labels: readonly string[] | null | undefined,
+  openapi: string,
+  modifier = -1,
+): Node | undefined {
+  const schema = toSchema({ name: '', base, modifier, labels: labels ?? null }, {});
   return schema.type === undefined ? undefined : forVersion(boundText(schema), openapi);
 }
 

@@ -2,6 +2,7 @@
 
 import { readTables } from '../../src/admin/tables.ts';
 import { OperatorError } from '../../src/errors.ts';
+import { readPrecision } from '../../src/openapi/postgres-types.ts';
 import type { Schema } from '../../src/openapi/schema.ts';
 import type { Database } from '../../src/store/migrations.ts';
 import {
@@ -347,16 +348,6 @@ export function toSchema(
   const { maxLength } = meet([rule, modifier > 4 ? { maxLength: modifier - 4 } : {}]);
   const email = name === 'email' ? 'email' : undefined;
   return omitUndefined({ type: 'string', format: email, minLength, maxLength, pattern: rule.pattern });
-}
-
-/** The maximum of a numeric with a precision, and the step that Postgres rounds to. */
-function readPrecision(modifier: number): [most: number, step: number] {
-  // The modifier, less 4, has the precision in its upper 16 bits and the signed scale in its lower 11 bits.
-  const precision = (modifier - 4) >> 16;
-  const scale = (((modifier - 4) & 0x7ff) ^ 0x400) - 0x400;
-  // A double keeps 15 digits; with more, the maximum could be rounded up.
-  const digits = Math.min(precision, 15);
-  return [Number(`${'9'.repeat(digits)}e${precision - scale - digits}`), Number(`1e${-scale}`)];
 }
 
 function omitUndefined(value: object): Column['schema'] {

@@ -7,7 +7,7 @@ import type { CompiledDocument } from './compile.ts';
 import { compareLines } from './document.ts';
 import { BODY_ARGUMENT, declares, type Operation, readAnswerSchema } from './operations.ts';
 import type { Place } from './pointer.ts';
-import { adviseOn, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
+import { adviseOn, adviseOnRounding, canHold, describeSchema, isWrittenAs } from './postgres-types.ts';
 import { isHidden, isNeverNull, isNullable, itemsOf, readProperties, type Schema, scalarOf } from './schema.ts';
 
 /** Document and database disagree; the message has a line for each difference. */
@@ -153,6 +153,9 @@ class Comparison {
       } else if (!always && !taken.hasDefault) {
         this.#addAt(place, `${what} may be left out and has no default`, `${argument} has no default`);
       }
+      const rounding = taken && adviseOnRounding(schema, taken);
+      if (rounding)
+        this.#addAt(place, `${what} is ${describeSchema(schema)}`, `${argument} is a domain${rounding}`, true);
     }
     for (const { name, hasDefault } of args) {
       if (hasDefault || supplied.some(({ argument }) => argument === name)) continue;

@@ -133,6 +133,35 @@ export function adviseOn(schema: Schema, { type, labels }: Type): string {
   return isOfOwnFormat ? ', which is not written in this format: declare no format' : '';
 }
 
+/** Advice for an argument whose domain has a precision to which Postgres rounds values that a schema allows; empty if it rounds none. */
+export function adviseOnRounding(
+  schema: Schema,
+  { type, modifier = -1 }: Pick<Parameter, 'type' | 'modifier'>,
+): string {
+  if (modifier < 0) return '';
+  const { enum: values, multipleOf, type: jsonType } = itemsOf(schema) ?? schema;
+  const base = type.replace('[]', '');
+  if (base === 'numeric') {
+    const [, step] = readPrecision(modifier);
+    const allowed = values ?? [multipleOf ?? (jsonType === 'integer' ? 1 : undefined)];
+    // Doubles hold 15 digits.
+    const isExact = allowed.every((value) => Number((Number(value) / step).toPrecision(15)) % 1 === 0);
+    return isExact ? '' : `, which rounds to multiples of ${step}: declare multipleOf: ${step}`;
+  }
+  const isShort = base === 'interval' || (base.startsWith('time') && modifier < 6);
+  return isShort ? ', which rounds seconds: create the domain without a precision' : '';
+}
+
+/** The maximum of a numeric with a precision, and the step that Postgres rounds to. */
+export function readPrecision(modifier: number): [most: number, step: number] {
+  // The modifier, less 4, has the precision in its upper 16 bits and the signed scale in its lower 11 bits.
+  const precision = (modifier - 4) >> 16;
+  const scale = (((modifier - 4) & 0x7ff) ^ 0x400) - 0x400;
+  // A double keeps 15 digits; with more, the maximum could be rounded up.
+  const digits = Math.min(precision, 15);
+  return [Number(`${'9'.repeat(digits)}e${precision - scale - digits}`), Number(`1e${-scale}`)];
+}
+
 /** Whether a schema of integers allows only those in a range. */
 function isWithin(schema: Schema, [least, greatest]: readonly [number, number] = [-Infinity, Infinity]): boolean {
   if (scalarOf(schema) !== 'integer') return true;

@@ -18,6 +18,7 @@ export type Schema = {
   readonly maximum?: number;
   readonly exclusiveMinimum?: number;
   readonly exclusiveMaximum?: number;
+  readonly multipleOf?: number;
   readonly properties?: Readonly<Record<string, Schema>>;
   readonly required?: readonly string[];
   readonly patternProperties?: Readonly<Record<string, Schema>>;

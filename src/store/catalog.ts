@@ -9,14 +9,14 @@ export const DESCRIPTION: Statement = {
   values: [],
   text: `
 with recursive base as (
-  -- The type that a domain is based on. Domains may be nested.
-  select oid, oid as base, true as nullable from pg_type where typtype <> 'd'
+  -- The type that a domain is based on, and its precision. Domains may be nested.
+  select oid, oid as base, true as nullable, -1 as modifier from pg_type where typtype <> 'd'
   union all
-  select d.oid, b.base, b.nullable and not d.typnotnull
+  select d.oid, b.base, b.nullable and not d.typnotnull, greatest(d.typtypmod, b.modifier)
     from pg_type d join base b on b.oid = d.typbasetype where d.typtype = 'd'
 ), type as (
   -- An array has the name and the labels of its item type.
-  select b.oid, b.nullable, n.name || l.suffix as name,
+  select b.oid, b.nullable, greatest(b.modifier, i.modifier) as modifier, n.name || l.suffix as name,
          -- As JSON a row is an object, whatever its type.
          case when e.typtype = 'c' then 'record' else n.name end || l.suffix as written,
          (select json_agg(enumlabel order by enumsortorder) from pg_enum where enumtypid = i.base) as labels
@@ -34,7 +34,7 @@ with recursive base as (
    where p.pronamespace = 'public'::regnamespace and p.prokind = 'f'
 ), argument as (
   select p.oid as function, a.name, case a.mode when 'v' then 'variadic ' else '' end || t.name as type, t.written, t.labels,
-         coalesce(a.mode, 'i') as mode, a.n,
+         t.modifier, coalesce(a.mode, 'i') as mode, a.n,
          count(*) filter (where coalesce(a.mode, 'i') in ('i', 'b', 'v')) over (partition by p.oid order by a.n)
            > p.pronargs - p.pronargdefaults as has_default
     from function p
@@ -76,8 +76,8 @@ with recursive base as (
 select coalesce(json_agg(json_build_object(
          'name', p.proname,
          'arguments', coalesce((
-           select json_agg(json_build_object('name', name, 'type', type, 'hasDefault', has_default, 'labels', labels)
-                           order by n)
+           select json_agg(json_build_object('name', name, 'type', type, 'hasDefault', has_default, 'labels', labels,
+                           'modifier', modifier) order by n)
              from argument where function = p.oid and mode in ('i', 'b', 'v')), '[]'),
          'volatility', case p.provolatile when 'v' then 'volatile' when 's' then 'stable' else 'immutable' end,
          'raises', (

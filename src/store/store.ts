@@ -85,6 +85,8 @@ export type Parameter = {
   readonly hasDefault: boolean;
   /** The values of an enumerated type, or of an array of it. */
   readonly labels?: readonly string[] | null;
+  /** The length or precision of a domain, as in `pg_type.typtypmod`; -1 for none. Undefined if the store does not know it. */
+  readonly modifier?: number;
 };
 
 /** A column of a function's result. */

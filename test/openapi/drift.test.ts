@@ -70,6 +70,9 @@ const withPage = (type: string) =>
 
 /** Adds a parameter to the function, or to the list of gyms. */
 const withOrder = (type: string) => changed({ args: `${FUNCTION.args}, p_ordem ${type} default null` });
+/** The parameter has a domain over a domain, or an array of that. */
+const withRounding = (type: string, suffix = '') =>
+  `create domain private.passo as ${type}; create domain private.medida as private.passo; ${withOrder(`private.medida${suffix}`)}`;
 const toOrder =
   (schema: object): Edit =>
   (paths) => {
@@ -135,6 +138,25 @@ const NEEDS: Readonly<Record<string, readonly [sql: string, finding: string | Re
   'no array': [enumOf("'true', 'false'", 'private.situacao[]'), /p_ativo is private.situacao\[\] \(true, false\)$/],
   'a domain as its type, integer': [withPage('integer'), undefined],
   'a domain as its type, smallint': [withPage('smallint'), /p_offset is smallint, which is too small/],
+  'a domain that rounds no number': [
+    withRounding('numeric(6, 2)'),
+    'the query parameter ordem is number; p_ordem is a domain, which rounds to multiples of 0.01: declare multipleOf: 0.01 ' +
+      '(an addition)',
+    toOrder({ type: 'number', multipleOf: 0.005 }),
+  ],
+  'a domain that rounds no number of an array': [
+    withRounding('numeric(6, 1)', '[]'),
+    /multiples of 0.1: declare multipleOf: 0.1 \(an addition\)$/,
+    toOrder({ type: 'array', items: { type: 'number' } }),
+  ],
+  'a domain for multiples': [withRounding('numeric(6, 2)'), undefined, toOrder({ type: 'number', multipleOf: 0.05 })],
+  'a domain for numbers': [withRounding('numeric(6, 2)'), undefined, toOrder({ type: 'number', enum: [0.25, 1] })],
+  'a domain for integers': [withRounding('numeric(6)'), undefined, toOrder({ type: 'integer' })],
+  'a domain that rounds no time': [
+    withRounding('timestamptz(0)'),
+    /which rounds seconds: create the domain without a precision \(an addition\)$/,
+    toOrder({ type: 'string', format: 'date-time' }),
+  ],
   'a smallint for small words': [withOrder('smallint'), undefined, toOrder({ type: 'integer', enum: [1, 2] })],
   'an integer for a word without a type': [withOrder('integer'), undefined, toOrder({ enum: [1] })],
   'a smallint for exclusive bounds': [
