@@ -185,7 +185,8 @@ function findDifference(wanted: Json | undefined, got: Json | undefined, place =
  */
 function onChange(findFiles: () => readonly string[], callback: () => void): () => void {
   const look = () => findFiles().map(toState).join();
-  let [known, last] = [look(), ''];
+  // The start has read the files already, so one that was saved after its beginning counts as changed.
+  let [known, last] = [findFiles().some(isSavedSinceStart) ? '' : look(), ''];
   const timer = setInterval(() => {
     const now = look();
     // An editor saves a file in several steps.
@@ -202,6 +203,12 @@ function onChange(findFiles: () => readonly string[], callback: () => void): () 
 function toState(file: string): string {
   const { ino, ctimeMs, size } = statSync(file, { throwIfNoEntry: false }) ?? {};
   return `${file} ${ino} ${ctimeMs} ${size}`;
+}
+
+/** Whether a file was saved since this process was started. */
+function isSavedSinceStart(file: string): boolean {
+  const { ctimeMs = 0 } = statSync(file, { throwIfNoEntry: false }) ?? {};
+  return ctimeMs > performance.timeOrigin;
 }
 
 /** Finds the files of a folder and its subfolders whose names match; none if the folder does not exist. */

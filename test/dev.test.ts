@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest';
 import { copyDataDir } from './helpers/gateway.ts';
-import { type GatewayProcess, startProcess } from './helpers/process.ts';
+import { GatewayProcess, startProcess } from './helpers/process.ts';
 import { EXAMPLE, isExampleMigration, withExample, withoutExample } from './helpers/readme.ts';
 
 // Runs npm run dev in a copy of the repository, which the tests edit. They build on one another, as an hour of editing does.
@@ -192,4 +192,13 @@ test('Ctrl-C while the examples are tried logs no warning of the closed store', 
   expect(await gateway.stop('SIGINT')).toBe(0);
   const [, stopping] = gateway.output().slice(from).split('Stopping after the requests in progress');
   expect(stopping).not.toMatch(/WARN|ERROR/);
+});
+
+test('a document that is saved during the start is read again', async () => {
+  const starting = new GatewayProcess({ DATA_DIR: at('data') }, { args: ['--watch'], cwd: root, isText: true });
+  // By then the document has been read.
+  await starting.printed('Creating a store');
+  editDocument((text) => `${text}\n`);
+  await starting.printed('Serving the saved openapi.yaml');
+  await starting.stop();
 });
