@@ -177,8 +177,9 @@ export function createAjv(options: Options = {}): Ajv {
     formats,
     logger: { log: () => {}, warn: fail, error: fail },
   });
-  const pattern = withinLength(ajv.getKeyword('pattern') as CodeKeywordDefinition);
-  for (const keyword of [multipleOf, uniqueItems, pattern])
+  const own = (name: string) => ajv.getKeyword(name) as CodeKeywordDefinition;
+  const rewritten = [withinLength(own('pattern')), comparingTexts(own('const')), comparingTexts(own('enum'))];
+  for (const keyword of [multipleOf, uniqueItems, ...rewritten])
     ajv.removeKeyword(keyword.keyword as string).addKeyword(keyword);
   ajv.addKeyword(once);
   return ajv as unknown as Ajv;
@@ -208,6 +209,13 @@ const multipleOf: CodeKeywordDefinition = {
   },
 };
 
+/** The code of a value's JSON text. Equal objects may have their names in another order. */
+const toText = (value: Name) => {
+  const sort = _`(_name, part) => typeof part !== "object" || part === null || Array.isArray(part) ? part
+    : Object.fromEntries(Object.keys(part).sort().map((name) => [name, part[name]]))`;
+  return _`JSON.stringify(${value}, ${sort})`;
+};
+
 /** Ajv's own uniqueItems compares all pairs of items: a body of 100 kB with small objects would take 20 s. */
 const uniqueItems: CodeKeywordDefinition = {
   keyword: 'uniqueItems',
@@ -216,12 +224,24 @@ const uniqueItems: CodeKeywordDefinition = {
   error: { message: 'must NOT have duplicate items' },
   code: (context) => {
     const { data, schema } = context;
-    // Equal objects may have their names in another order.
-    const sort = _`(_name, part) => typeof part !== "object" || part === null || Array.isArray(part) ? part
-      : Object.fromEntries(Object.keys(part).sort().map((name) => [name, part[name]]))`;
-    if (schema) context.fail(_`new Set(${data}.map((item) => JSON.stringify(item, ${sort}))).size < ${data}.length`);
+    if (schema) context.fail(_`new Set(${data}.map((item) => ${toText(new Name('item'))})).size < ${data}.length`);
   },
 };
+
+/** Compares objects by their texts: Ajv's own `const` and `enum` would call `toString`, which may be a property of the value. */
+function comparingTexts(keyword: CodeKeywordDefinition): CodeKeywordDefinition {
+  return {
+    ...keyword,
+    code: (context) => {
+      const { data, schema, schemaCode } = context;
+      const hasObjects = [schema].flat().some((value) => typeof value === 'object' && value !== null);
+      const values = keyword.keyword === 'enum' ? schemaCode : _`[${schemaCode}]`;
+      if (hasObjects)
+        context.fail(_`!${values}.map((value) => ${toText(new Name('value'))}).includes(${toText(data)})`);
+      else keyword.code(context);
+    },
+  };
+}
 
 /** Validates each object once, and repeats its first error after that. The objects come from a request, and do not change. */
 const once: CodeKeywordDefinition = {

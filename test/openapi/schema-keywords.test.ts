@@ -92,6 +92,8 @@ const CASES: Readonly<Record<string, Readonly<Record<string, Row>>>> = parse(`
     - [{ a: 1, b: { c: 1, d: 2 } }, { b: { d: 2, c: 1 }, a: 1 }]
   a property that every object of JavaScript has:
     [{ required: [valueOf], properties: { constructor: { type: string }, toString: { type: string } } }, { valueOf: 1 }, {}]
+  a constant with such a property: [{ const: { constructor: { a: 1, b: 2 } } }, { constructor: { b: 2, a: 1 } }, { toString: 1 }]
+  a choice of objects: [{ enum: [1, { a: 1 }, [{ a: 2 }]] }, [{ a: 2 }], [{ valueOf: 1 }]]
   a pattern beside a condition:
     - patternProperties: { ^k: { type: string } }
       if: { required: [name] }
