@@ -49,8 +49,8 @@ const DOMAIN = /\bdomain (?:\S*\.)?"?([^".\s]+)"? /;
 const TYPE = /\b(?:type|enum) (?:\S*\.)?"?([^".:]+?)"?(?::|$)/;
 const CANNOT_HOLD: Message = { en: 'is no value that can be stored', 'pt-BR': 'Informe um valor válido' };
 
-/** A statement was cancelled, by its timeout or by the gateway. */
-const QUERY_CANCELED = '57014';
+/** A statement was cancelled, by its timeout or by the gateway; lock_timeout or transaction_timeout of the login has passed. */
+const TIMED_OUT = /^(57014|55P03|25P04)$/;
 
 /**
  * The server cannot serve now: the classes of connection exceptions, insufficient resources and operator intervention, and
@@ -169,6 +169,6 @@ function isListOfTexts(value: unknown): boolean {
 }
 
 function toFaultKind(code: string): StoreFaultKind {
-  if (code === QUERY_CANCELED) return 'storeTimeout';
+  if (TIMED_OUT.test(code)) return 'storeTimeout';
   return UNAVAILABLE.test(code) ? 'storeUnavailable' : 'storeError';
 }

@@ -223,6 +223,8 @@ const cases: Case[] = [
 
   raised('42501', 'storeError'),
   raised('57014', 'storeTimeout'),
+  raised('55P03', 'storeTimeout'),
+  raised('25P04', 'storeTimeout'),
   raised('53300', 'storeUnavailable'),
   raised('XX000', 'storeError'),
   raised('PT422', 'storeError'),
