@@ -79,6 +79,15 @@ describe('a check of the start', () => {
     ]);
   });
 
+  test('ends while another session has locked the record of migrations', async () => {
+    await asAdmin(database.adminUrl, async (admin) => {
+      await admin.query('begin; lock table supabase_migrations.schema_migrations in access exclusive mode');
+      const { lines } = await check({ DATABASE_URL: database.adminUrl, DEADLINE_MS: '5000' });
+      expect(lines).toContain('Migrations     not checked: the store cannot be asked');
+      await admin.query('rollback');
+    });
+  });
+
   test('creates no embedded store, and passes an existing one', async () => {
     const dataDir = join(root, 'none');
     const migrations = 'Migrations     ok: the start applies all of them to a new store';

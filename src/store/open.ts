@@ -5,9 +5,10 @@ import { basename } from 'node:path';
 import type pg from 'pg';
 import type { Config, StoreConfig } from '../config.ts';
 import { readDatabaseUrl } from '../database-url.ts';
+import { within } from '../deadline.ts';
 import { OperatorError } from '../errors.ts';
 import type { Content, EmbeddedServer } from './embedded/store.ts';
-import { findPendingMigrations, readMigrations, readScript } from './migrations.ts';
+import { findPendingMigrations, type Migration, readMigrations, readScript } from './migrations.ts';
 import type { Call, Result, Store } from './store.ts';
 import { type LimitedStore, limited } from './turns.ts';
 
@@ -158,11 +159,10 @@ async function inspectDatabase(url: string, deadlineMs: number, folder: string):
   const { connectToPrimary } = await import('./postgres/servers.ts');
   let client: pg.Client | undefined;
   try {
-    client = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: deadlineMs });
-    const { rows } = await client.query<{ readonly isWorker: boolean }>(IS_WORKER);
-    if (rows[0]?.isWorker) return { unknown: 'the coordinator of Citus has their record' };
-    const missing = (await findPendingMigrations(client, migrations)).map(({ file }) => basename(file));
-    return missing.length > 0 ? { missing } : { applied: migrations.length };
+    const connected = await connectToPrimary(readDatabaseUrl(url), { connectionTimeoutMillis: deadlineMs });
+    client = connected;
+    // Another session may have locked the record.
+    return await within(deadlineMs, () => inspectRecord(connected, migrations));
   } catch (error) {
     if (error instanceof OperatorError) throw error;
     const mayNotRead = (error as NodeJS.ErrnoException).code === INSUFFICIENT_PRIVILEGE;
@@ -170,6 +170,13 @@ async function inspectDatabase(url: string, deadlineMs: number, folder: string):
   } finally {
     await client?.end().catch(() => {});
   }
+}
+
+async function inspectRecord(client: pg.Client, migrations: readonly Migration[]): Promise<Pending> {
+  const { rows } = await client.query<{ readonly isWorker: boolean }>(IS_WORKER);
+  if (rows[0]?.isWorker) return { unknown: 'the coordinator of Citus has their record' };
+  const missing = (await findPendingMigrations(client, migrations)).map(({ file }) => basename(file));
+  return missing.length > 0 ? { missing } : { applied: migrations.length };
 }
 
 async function openUnlimited(
