@@ -1,6 +1,7 @@
 // The process: signals and exit codes; alone, primary or worker. The only reader of process.env.
 
 import cluster from 'node:cluster';
+import { constants } from 'node:os';
 import { isatty } from 'node:tty';
 import { type Config, readConfig, VARIABLES } from './config.ts';
 import { OperatorError } from './errors.ts';
@@ -88,6 +89,8 @@ function listenToSignals(handlers: SignalHandlers, drainMs: number): void {
     handlers.cut();
     process.off('SIGINT', onSecond).off('SIGTERM', onSecond);
     process.kill(process.pid, signal);
+    // The system ignores the signal if this is PID 1 of a container.
+    process.exit(128 + constants.signals[signal]);
   };
   process.on('SIGINT', onFirst).on('SIGTERM', onFirst);
 }

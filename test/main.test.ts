@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, mkdirSync, mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
@@ -9,11 +9,13 @@ import { OperatorError } from '../src/errors.ts';
 import { readExamples } from '../src/openapi/examples.ts';
 import { document } from './helpers/api.ts';
 import { useDatabase } from './helpers/database.ts';
+import { whileFunctionHeld } from './helpers/function-body.ts';
 import { copyDataDir, startConfigured } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
-import { loginUrl } from './helpers/servers.ts';
-import { waitFor } from './helpers/wait-for.ts';
+import { isPresent } from './helpers/requirement.ts';
+import { childrenOf, loginUrl } from './helpers/servers.ts';
+import { waitFor, waitForBlocked } from './helpers/wait-for.ts';
 
 const root = mkdtempSync(join(tmpdir(), 'main-'));
 const database = useDatabase();
@@ -42,6 +44,16 @@ const list = async (url: string, query = '', key = 'wms_demo_aurora') => {
   const answer = await fetch(`${url}/alunos?limit=1000${query}`, { headers: { 'X-Api-Key': key } });
   return (await answer.json()) as { id: string }[];
 };
+
+/** Runs a command as the first process of its namespace, like that of a container. */
+const ISOLATE = ['unshare', '--pid', '--fork', '--kill-child'];
+
+/** Whether this user may run it. Warns if not. */
+function canIsolate(): boolean {
+  const [command = '', ...args] = ISOLATE;
+  const { status } = spawnSync(command, [...args, 'true']);
+  return isPresent(status === 0, 'unshare needs root: the test of the first process of a container cannot run');
+}
 
 beforeAll(() => {
   DATABASE_URL = loginUrl(database.adminUrl, 'gateway_test');
@@ -156,6 +168,21 @@ describe('stop', () => {
     expect(gateway.output()).toContain(
       'Stopping in 6000 ms (DRAIN_MS), not ready until then, and after the requests in progress',
     );
+  });
+
+  test.runIf(canIsolate())('ends at once on a second signal, also as the first process of a container', async () => {
+    const options = { launcher: ISOLATE, isText: true };
+    const gateway = await startProcess({ DATABASE_URL, DEADLINE_MS: '60000' }, options);
+    const [pid = 0] = childrenOf(gateway.child.pid);
+    await whileFunctionHeld(database.adminUrl, 'listar_alunos', async () => {
+      const answer = list(`${gateway.origin}/v1`).catch(() => 'none');
+      await waitForBlocked(database.adminUrl, 1);
+      process.kill(pid, 'SIGINT');
+      await gateway.printed('Stopping');
+      process.kill(pid, 'SIGINT');
+      expect(await gateway.ended).toBe(130);
+      expect(await answer).toBe('none');
+    });
   });
 
   test('reaches the gateway through npm start, which reads .env, but the environment takes precedence', async () => {
