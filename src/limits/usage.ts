@@ -42,8 +42,6 @@ export type UsageOptions = {
   readonly function: string;
   /** The time zone of the days. */
   readonly timeZone: string;
-  /** The largest answer of the store, in bytes. */
-  readonly answerLimit: number;
   readonly takeToken: TakeToken;
   readonly log: { info(text: string): void; warn(text: string): void };
   /** How often a batch is sent, in ms; 5 s by default. */
@@ -72,10 +70,8 @@ const MAX_KEYS = 10_000;
 /** The maximum number of rows in memory, at some 200 bytes each. */
 const MAX_ROWS = 200_000;
 /** The maximum number of rows and of keys in a batch, which has the deadline of a call: 1,000 keys took up to 3 s on a busy machine. */
-const MAX_BATCH = 1_000;
-const MAX_ANSWERED = 200;
-/** The store's answer for one key is smaller, in bytes. */
-const ANSWER_SIZE = 500;
+const MAX_BATCH_ROWS = 1_000;
+const MAX_BATCH_KEYS = 200;
 
 /** The function of a document that records usage; undefined if it names none. */
 export function findUsageFunction({ operations }: CompiledDocument): string | undefined {
@@ -90,7 +86,6 @@ export function openUsage(options: UsageOptions): Usage {
   const { callStore, deadlineMs, timeZone, takeToken, log, recordEveryMs = RECORD_EVERY_MS, now = Date.now } = options;
   const brieflyMs = Math.min(deadlineMs, BRIEFLY_MS);
   const readCalendar = createCalendar(timeZone, now);
-  const maxKeys = Math.max(1, Math.floor(Math.min(options.answerLimit / ANSWER_SIZE, MAX_ANSWERED)));
   const p_writer = randomUUID();
 
   const accounts = new LRUCache<string, Account>({ max: MAX_KEYS });
@@ -164,7 +159,7 @@ export function openUsage(options: UsageOptions): Usage {
     return account.isLimited ? account.admit(readCalendar(), takeToken) : undefined;
   }
 
-  const isFull = (batch: Batch) => batch.accounts.length === maxKeys || batch.rows.length >= MAX_BATCH;
+  const isFull = ({ accounts, rows }: Batch) => accounts.length === MAX_BATCH_KEYS || rows.length >= MAX_BATCH_ROWS;
 
   function takeBatch(): Batch | undefined {
     if (pending.size === 0) return undefined;

@@ -70,7 +70,6 @@ function start(recordEveryMs = 2 ** 31 - 1): Process {
     function: 'record_usage',
     timeZone: 'America/Sao_Paulo',
     deadlineMs: 5_000,
-    answerLimit: 4_000_000,
     takeToken: createBuckets(),
     log: { info: tell, warn: tell },
     now: () => clock,
