@@ -61,22 +61,18 @@ export const REPLACED = new Error('another connection was opened instead');
 export abstract class Query<T = unknown> {
   readonly statement: Statement;
   readonly signal: AbortSignal;
+  readonly #answer = Promise.withResolvers<unknown>();
   /** Rejects with DatabaseError, ConnectionLost, RowsError, AnswerTooLarge, or the reason of the signal. */
-  readonly answer: Promise<T>;
-  readonly reject: (error: unknown) => void;
-  readonly #resolve: (value: never) => void;
+  readonly answer = this.#answer.promise as Promise<T>;
+  readonly reject = this.#answer.reject;
 
   constructor(statement: Statement, signal: AbortSignal) {
     this.statement = statement;
     this.signal = signal;
-    const { promise, resolve, reject } = Promise.withResolvers<T>();
-    this.answer = promise;
-    this.#resolve = resolve;
-    this.reject = reject;
   }
 
   resolve(value: T): void {
-    this.#resolve(value as never);
+    this.#answer.resolve(value);
   }
 }
 

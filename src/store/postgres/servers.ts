@@ -26,13 +26,16 @@ const PAUSE_MS = 20;
 /** The default timeout of a look. While a server is waited for, no other one can become the primary. */
 const LOOK_MS = 1_000;
 
-/** Reads a server's state. pg gives it by column name, a pool's connection in this order. */
+/** Reads a server's state, as JSON. */
 const STATE = `
-select -- The time of the start identifies a server. A server may have several addresses, such as one for each version of IP.
-       extract(epoch from pg_postmaster_start_time())::text as instance,
-       current_setting('default_transaction_read_only') = 'on' as "isReadOnly",
-       case when pg_is_in_recovery() then 0
-            else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end as timeline`;
+select json_build_object(
+         -- The time of the start identifies a server. A server may have several addresses, such as one for each version of IP.
+         'instance', extract(epoch from pg_postmaster_start_time())::text,
+         'isReadOnly', current_setting('default_transaction_read_only') = 'on',
+         'timeline', case when pg_is_in_recovery() then 0
+           else ('x' || substr(pg_walfile_name(pg_current_wal_lsn()), 1, 8))::bit(32)::integer end)::text as state`;
+
+type State = Pick<Server, 'instance' | 'isReadOnly' | 'timeline'>;
 
 /** One server: its connections, and what it has reported about itself. */
 export class Server {
@@ -74,13 +77,14 @@ export class Server {
             this.#client = client;
             await client.connect();
           }
-          return (await client.query(STATE)).rows[0];
+          return await readState(client);
         } catch (error) {
           // A server that has no connection left, or refuses the password by now, still serves open connections.
           if (!(error instanceof pg.DatabaseError) || this.pool.size.open === 0) throw error;
           this.#forgetClient();
           client = undefined;
-          return this.#askPool(signal);
+          const [state] = (await this.pool.read(new RowQuery({ text: STATE, values: [] }, signal))) ?? [];
+          return JSON.parse(state ?? '') as State;
         }
       });
       // The server has refused a write meanwhile, so this state is out of date.
@@ -110,22 +114,20 @@ export class Server {
     this.#client = undefined;
   }
 
-  async #askPool(signal: AbortSignal) {
-    const row = await this.pool.read(new RowQuery({ text: STATE, values: [] }, signal));
-    const [instance, isReadOnly, timeline] = row ?? [];
-    return { instance, isReadOnly: isReadOnly === 't', timeline: Number(timeline) };
-  }
-
   /** Rejects if a connection leads to another server: a name may stand for several servers, or lead to another one after a failover. */
   async #verify(client: Client): Promise<void> {
-    const { rows } = await client.query(STATE);
-    if (rows[0].instance === this.instance) return;
+    const { instance, timeline } = await readState(client);
+    if (instance === this.instance) return;
     const text = 'leads to another server than a moment ago: expected a name of its own for each server';
     const error = new Error(`${this.name} ${text}`);
     // Otherwise the calls would stay with an old primary for as long as its connections are open.
-    if (rows[0].timeline > this.timeline) this.doubt(error);
+    if (timeline > this.timeline) this.doubt(error);
     throw error;
   }
+}
+
+async function readState(client: Client): Promise<State> {
+  return JSON.parse((await client.query(STATE)).rows[0].state);
 }
 
 export class Servers {
