@@ -146,8 +146,8 @@ export async function inspectMigrations({ store, deadlineMs }: Config, folder: s
   if (store.kind === 'supabase') return { unknown: 'the Data API does not show them' };
   if (store.kind === 'postgres') return inspectDatabase(store.url, deadlineMs, folder);
   if (await isNewStore(store)) {
-    const { checkNewFolder } = await import('./embedded/folder.ts');
-    if (store.dataDir) checkNewFolder(store.dataDir);
+    const { checkFolder } = await import('./embedded/folder.ts');
+    if (store.dataDir) checkFolder(store.dataDir);
     return { missing: ['all of them to a new store'] };
   }
   const server = await reachServer(store);

@@ -37,7 +37,7 @@ export function hasStore(folder: string): boolean {
     return [database, old].some((path) => fs.statSync(path, { throwIfNoEntry: false }));
   } catch (error) {
     // It knows more about a folder of another user.
-    checkNewFolder(folder);
+    checkFolder(folder);
     throw toFolderError(folder, error);
   }
 }
@@ -48,8 +48,8 @@ export function isVersion1(folder: string): boolean {
   return has('postgres') && has('lock.json') && !has('database');
 }
 
-/** Throws FolderError if no store can be created in a folder. Changes nothing. */
-export function checkNewFolder(folder: string): void {
+/** Throws FolderError if a folder cannot be used for a store. Changes nothing. */
+export function checkFolder(folder: string): void {
   try {
     refusePath(folder);
     const isThere = fs.existsSync(folder);
@@ -73,11 +73,9 @@ export function lockFolder(folder: string): () => void {
   const { database, complete, old, socketFolder, lock, holder } = toPaths(folder);
   let sqlite: DatabaseSync | undefined;
   try {
-    refusePath(folder);
+    checkFolder(folder);
     // Not recursive: a mistyped path would create folders, and in /proc Node would try for ever.
     if (!fs.existsSync(folder)) fs.mkdirSync(folder, { mode: 0o700 });
-    refuseForeign(folder);
-    fs.accessSync(folder, fs.constants.W_OK);
     if (process.getuid?.() === 0 && fs.statSync(folder).uid === 0) fs.chownSync(folder, NOBODY, NOBODY);
     if (fs.statSync(folder).mode & OTHERS) fs.chmodSync(folder, 0o700);
     // Not if it exists: closing the file again would release a lock of this process.
