@@ -38,7 +38,7 @@ export type Setting = {
   readonly nearKeys: readonly symbol[];
   /** Replaces the run's own key. */
   readonly sender?: symbol;
-  /** The other tenant's records by list, as first read. */
+  /** The other tenant's records by list, as read at the beginning. */
   readonly foreign: Map<ListOperation, Promise<readonly Row[]>>;
   /** The records that the checks of lists have read with the run's own key, each with its request, by list. */
   readonly shown: Map<ListOperation, Map<string, Request>>;

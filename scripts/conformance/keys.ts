@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../src/store/store.ts';
 import { type Check, check, describeAnswer, expectAnswer, type Setting, Unknown } from './check.ts';
 import { Mismatch } from './client.ts';
-import { type Input, isList, type ListOperation, type Operation } from './contract.ts';
+import type { Input, ListOperation, Operation } from './contract.ts';
 import { isRead, LIMITED_KEY, OTHER_KEY, READ_KEY, type Request, toValidRequest } from './request.ts';
 import { createReader, describeRow, hasId, identify, type Row } from './rows.ts';
 import { findUnused } from './values.ts';
@@ -14,7 +14,15 @@ import { findUnused } from './values.ts';
 /** Records of each list that are tested with a request of their own. */
 const SAMPLE = 2;
 
-/** The checks of a read-only key, and of the other tenant's records. */
+/** Reads the other tenant's lists, before anything is written. */
+export async function readForeign(setting: Setting): Promise<void> {
+  const { contract, foreign } = setting;
+  for (const list of contract.lists) foreign.set(list, readRows(setting, list));
+  // The checks report what fails.
+  await Promise.allSettled(foreign.values());
+}
+
+/** The checks of a read-only key, and of inputs that name records of the other tenant. */
 export function* createKeyChecks(setting: Setting, operation: Operation): Generator<Check> {
   const { client, contract, foreign } = setting;
   if (setting.readKey) {
@@ -26,23 +34,6 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   }
 
   if (!setting.otherKey) return;
-  const readOnce = (list: ListOperation) => {
-    const rows = foreign.get(list) ?? readForeign(setting, list);
-    foreign.set(list, rows);
-    return rows;
-  };
-  if (isList(operation)) {
-    yield check('shows no record of the other key', async () => {
-      const foreign = new Set((await readOnce(operation)).map(identify));
-      if (foreign.size === 0) throw new Unknown('the other key has no records there');
-      for (const { request, rows } of await createReader(setting, operation).readPages()) {
-        const shown = rows.find((row) => hasId(row) && foreign.has(identify(row)));
-        if (!shown) continue;
-        throw new Mismatch(request, 'no record of the other key, which must be of another tenant', describeRow(shown));
-      }
-    });
-  }
-
   for (const input of operation.inputs) {
     const largest = findUnused(input);
     if (!takesId(input, randomUUID()) && !takesId(input, 'a'.repeat(32)) && largest === undefined) continue;
@@ -55,7 +46,7 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
     };
     // The answer must not tell whether the other tenant has a record.
     yield check(`tells no record of the other key from an unknown one by ${input.name}`, async () => {
-      const lists = await Promise.all(contract.lists.map(readOnce));
+      const lists = await Promise.all(foreign.values());
       // Records of two tenants may have the same number, because both may count from 1.
       const own = new Set(largest === undefined ? [] : await readNumbers(setting, contract.lists));
       const known = lists.flatMap((rows) => rows.filter(({ id }) => !own.has(id ?? null)).slice(0, SAMPLE));
@@ -76,19 +67,18 @@ export function* createKeyChecks(setting: Setting, operation: Operation): Genera
   }
 }
 
-/** The check of every page that the checks of lists have read. */
-export function createHiddenCheck({ foreign, shown }: Setting): Check {
-  return check('no page had a record of the other key', async () => {
-    let compared = 0;
-    for (const [list, own] of shown) {
-      // If reading fails, another check reports it.
-      const rows = (await foreign.get(list)?.catch(() => undefined)) ?? [];
+/** The checks of every page that was read, for each list. */
+export function* createHiddenChecks({ foreign, shown }: Setting): Generator<Check> {
+  for (const [list, own] of shown) {
+    yield check(`no page of ${list.path} had a record of the other key`, async () => {
+      const rows = (await foreign.get(list)) ?? [];
+      if (rows.length === 0) throw new Unknown('the other key has no records there');
       const row = rows.find((one) => own.has(identify(one)));
-      if (row) throw new Mismatch(own.get(identify(row)) as Request, 'no record of the other key', describeRow(row));
-      compared += rows.length;
-    }
-    if (compared === 0) throw new Unknown('the other key has no records in a list that was read');
-  });
+      if (!row) return;
+      const expected = 'no record of the other key, which must be of another tenant';
+      throw new Mismatch(own.get(identify(row)) as Request, expected, describeRow(row));
+    });
+  }
 }
 
 /** The check after all requests, for lists whose records an operation writes. Others may change by themselves, such as a key's calls. */
@@ -101,7 +91,7 @@ export function createUntouchedCheck(setting: Setting): Check {
     for (const [list, before] of foreign) {
       if (!written.some((path) => path.startsWith(`${list.path}/`))) continue;
       compared += (await before).length;
-      const now = new Map((await readForeign(setting, list)).map((row) => [row.id, row]));
+      const now = new Map((await readRows(setting, list)).map((row) => [row.id, row]));
       const touched = (await before).find((row) => !isDeepStrictEqual(now.get(row.id), row));
       if (!touched) continue;
       const request = { ...toValidRequest(list), key: OTHER_KEY };
@@ -111,7 +101,7 @@ export function createUntouchedCheck(setting: Setting): Check {
   });
 }
 
-async function readForeign(setting: Setting, list: ListOperation): Promise<readonly Row[]> {
+async function readRows(setting: Setting, list: ListOperation): Promise<readonly Row[]> {
   const rows = await createReader({ ...setting, sender: OTHER_KEY }, list).readRows();
   return rows.filter(hasId);
 }

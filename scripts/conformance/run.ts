@@ -8,7 +8,7 @@ import { createCreationChecks } from './creations.ts';
 import { createExampleChecks } from './examples.ts';
 import { createHeaderChecks, createPathChecks } from './http.ts';
 import { createInputChecks } from './inputs.ts';
-import { createHiddenCheck, createKeyChecks, createLimitCheck, createUntouchedCheck } from './keys.ts';
+import { createHiddenChecks, createKeyChecks, createLimitCheck, createUntouchedCheck, readForeign } from './keys.ts';
 import { createListChecks } from './lists.ts';
 import type { Outcome, Report, Section } from './report.ts';
 import { isRead, LIMITED_KEY, NEAR_KEYS, OTHER_KEY, OWN_KEY, READ_KEY, toCurl } from './request.ts';
@@ -57,6 +57,7 @@ export async function runContract(
   };
   try {
     await client.probe();
+    if (otherKey) await readForeign(setting);
     for (const operation of operations) {
       const [entry, ...checks] = createOrExplain('everything', () => createChecks(setting, operation));
       const first = await runCheck(setting, entry as Check);
@@ -67,7 +68,7 @@ export async function runContract(
     await add('Paths', createPathChecks(setting));
     const read = contract.operations.find(isRead);
     if (limitedKey && read) await add('A key over its limit', [createLimitCheck(setting, read)]);
-    if (otherKey) await add('Another tenant', [createHiddenCheck(setting), createUntouchedCheck(setting)]);
+    if (otherKey) await add('Another tenant', [...createHiddenChecks(setting), createUntouchedCheck(setting)]);
   } catch (error) {
     // Our own mistakes are reported too: without a report, the file of an earlier run would stay.
     stopped = error as Error;
