@@ -4,7 +4,7 @@ import { randomInt } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander';
-import { readInteger, toPath } from '../../src/admin/arguments.ts';
+import { matching, readInteger, toPath } from '../../src/admin/arguments.ts';
 import { messageOf } from '../../src/errors.ts';
 import { DocumentError, readDocument } from '../../src/openapi/document.ts';
 import { type Created, Unreachable } from './client.ts';
@@ -104,7 +104,9 @@ function createCommand(): Command {
 }
 
 function keyOption(variable: string, name: string, description: string): Option {
-  return new Option(`${name} <KEY>`, description).env(variable).argParser(readKey);
+  return new Option(`${name} <KEY>`, description)
+    .env(variable)
+    .argParser(matching(/^[!-~]+$/, 'visible ASCII characters'));
 }
 
 /** Runs the checks, and prints and writes their report. */
@@ -140,11 +142,6 @@ function readUrl(text: string): string {
     throw new InvalidArgumentError('Expected a URL such as https://api.example/v1, without a query.');
   }
   return text.replace(/\/+$/, '');
-}
-
-function readKey(text: string): string {
-  if (!/^[!-~]+$/.test(text)) throw new InvalidArgumentError('Expected visible ASCII characters.');
-  return text;
 }
 
 /** The exit code and the message of an error. */

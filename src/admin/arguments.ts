@@ -95,7 +95,7 @@ export function readInteger(min: number, max: number): (text: string) => number 
 }
 
 /** Creates a parser that validates a text. */
-function matching(pattern: RegExp, expected: string): (text: string) => string {
+export function matching(pattern: RegExp, expected: string): (text: string) => string {
   return (text) => expect(pattern.test(text) ? text : undefined, expected);
 }
 
