@@ -1,12 +1,13 @@
 // Runs an SQL file on the embedded store as its administrator: npm run sql -- FILE
 
 import { readFileSync } from 'node:fs';
-import { Command, CommanderError } from 'commander';
+import { Command } from 'commander';
 import pg from 'pg';
 import { toPath } from '../src/admin/arguments.ts';
 import { openDatabase } from '../src/admin/database.ts';
+import { reportError } from '../src/admin/terminal.ts';
 import { readConfig } from '../src/config.ts';
-import { messageOf } from '../src/errors.ts';
+import { OperatorError } from '../src/errors.ts';
 import { readScript, runScript } from '../src/store/migrations.ts';
 
 const HELP = `
@@ -41,16 +42,16 @@ export async function runSqlFile(args: readonly string[], surroundings: Surround
       .parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    if (error instanceof CommanderError && error.exitCode === 0) return 0;
-    console.error(messageOf(error as Error));
-    return 1;
+    return reportError(error, false, (text) => console.error(text.trimEnd()));
   }
 }
 
 async function run(file: string, { env, console, readInput }: Surroundings): Promise<void> {
   const { store } = readConfig(env);
   if (store.kind !== 'embedded') {
-    throw new Error('This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql');
+    throw new OperatorError(
+      'This is for the embedded store: unset DATABASE_URL and SUPABASE_URL, or run the SQL with psql',
+    );
   }
   const { sql } = file === '-' ? { sql: readInput() } : readScript(toPath(file));
   const db = await openDatabase(store, (text) => console.error(text.trimEnd()), TYPES);

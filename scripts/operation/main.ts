@@ -2,9 +2,9 @@
 // or for a function that exists: npm run operation -- from FUNCTION
 
 import { readFileSync, writeFileSync } from 'node:fs';
-import { Argument, Command, CommanderError } from 'commander';
+import { Argument, Command } from 'commander';
 import { readPairs } from '../../src/admin/arguments.ts';
-import { messageOf } from '../../src/errors.ts';
+import { reportError } from '../../src/admin/terminal.ts';
 import { planFromFunction } from './from.ts';
 import { type Change, type Files, planOperations } from './plan.ts';
 import { KINDS, type Kind } from './subject.ts';
@@ -25,9 +25,6 @@ const FILES: Files = {
   migrations: 'supabase/migrations',
   seed: 'supabase/seed.sql',
 };
-
-const FAILED = 1;
-const USAGE = 2;
 
 const HELP = `
 It reads the table from a temporary Postgres server with supabase/migrations and supabase/seed.sql, adds the YAML to
@@ -67,11 +64,11 @@ export async function addOperations(
     )
     .addHelpText('after', HELP)
     .exitOverride()
-    .configureOutput({ writeOut: print, writeErr: printError })
+    .configureOutput({ writeOut: print, outputError: () => {} })
     .action(async (kind: Kind | 'all' | 'from', name: string, options: Options, command: Command) => {
       const others = kind === 'from' ? ['singular', 'object'] : ['path', 'with'];
       const unused = others.find((option) => command.getOptionValueSource(option) === 'cli');
-      if (unused) command.error(`error: --${unused} is not an option of ${kind}`);
+      if (unused) command.error(`--${unused} is not an option of ${kind}`);
       const { dryRun: isDryRun, singular, object: objects, path, with: values = new Map() } = options;
       const kinds = kind === 'all' || kind === 'from' ? KINDS : [kind];
       const changes =
@@ -92,9 +89,7 @@ export async function addOperations(
     await program.parseAsync(args, { from: 'user' });
     return 0;
   } catch (error) {
-    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : USAGE;
-    printError(`${messageOf(error as Error)}\n`);
-    return FAILED;
+    return reportError(error, false, printError);
   }
 }
 

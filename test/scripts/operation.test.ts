@@ -908,11 +908,11 @@ describe('a run that writes nothing', () => {
   });
 
   test.each([
-    [['drop', 'alunos'], /^error: .*Allowed choices are list, get, create, update, delete, all, from\.\n$/],
-    [['get', 'alunos', '--path', '/foo'], 'error: --path is not an option of get\n'],
-    [['from', 'criar_aluno', '--object', 'x'], 'error: --object is not an option of from\n'],
-    [['from', 'criar_aluno', '--with', 'p_nome'], /Expected NAME=VALUE, as in 'minimo=2'\.\n$/],
-  ])('says in a line what is wrong with %j, and exits with 2', async (args, line) => {
+    [['drop', 'alunos'], /Allowed choices are list, get, create, update, delete, all, from\.\nSee --help\.\n$/],
+    [['get', 'alunos', '--path', '/foo'], '--path is not an option of get\nSee --help.\n'],
+    [['from', 'criar_aluno', '--object', 'x'], '--object is not an option of from\nSee --help.\n'],
+    [['from', 'criar_aluno', '--with', 'p_nome'], /Expected NAME=VALUE, as in 'minimo=2'\.\nSee --help\.\n$/],
+  ])('says what is wrong with %j, and exits with 2', async (args, line) => {
     expect(await run(...args)).toEqual({ code: 2, output: '', errors: expect.stringMatching(line) });
   });
 });

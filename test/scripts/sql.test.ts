@@ -79,7 +79,7 @@ describe('npm run sql', () => {
   test('prints help and refuses wrong usage', async () => {
     const help = await sql(['--help']);
     expect(help).toMatchObject({ code: 0, output: expect.stringMatching(/^Usage: npm run sql -- .*<FILE>/) });
-    expect(await sql([])).toMatchObject({ code: 1, errors: "error: missing required argument 'FILE'\n" });
+    expect(await sql([])).toMatchObject({ code: 2, errors: "missing required argument 'FILE'\nSee --help.\n" });
     expect(await sql(['none.sql'])).toMatchObject({
       code: 1,
       errors: expect.stringMatching(/none\.sql: ENOENT: .*none\.sql/),
