@@ -28,14 +28,9 @@ export const EXAMPLE = {
   answer: [{ academia_id: 'a1000000-0000-4000-8000-000000000001', total: 2 }],
 };
 
-/** The document without this operation, in case somebody has followed the page already. */
-export function withoutExample(document: string): string {
-  return document.replace(yaml, '');
-}
-
-/** The document with this operation. */
+/** The document with this operation, which it has already if somebody has followed the page. */
 export function withExample(document: string): string {
-  return withoutExample(document).replace(/^paths:\n/m, (line) => line + yaml);
+  return document.replace(yaml, '').replace(/^paths:\n/m, (line) => line + yaml);
 }
 
 /** Whether a file is the migration of this operation. */
