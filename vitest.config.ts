@@ -6,13 +6,11 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 import { canTestOnCitus } from './test/helpers/citus.ts';
 import { canTestSupabase } from './test/helpers/global-setup.ts';
 
+/** Tests of a store's calls, whatever they call. */
+const CALLS = ['test/store/every-store.test.ts', 'test/store/any-operation.test.ts'];
+
 /** Tests of behaviour that depends on the store and on its tables, which Citus distributes: its calls, the contract, and SQL. */
-const EVERY_TABLE = [
-  'test/store/every-store.test.ts',
-  'test/store/any-operation.test.ts',
-  'test/operations/*.test.ts',
-  'test/openapi/document.test.ts',
-];
+const EVERY_TABLE = [...CALLS, 'test/operations/*.test.ts', 'test/openapi/document.test.ts'];
 
 /** Tests of behaviour that depends on the store: they run on every store. */
 const EVERY_STORE = [...EVERY_TABLE, 'test/store/values.test.ts', 'test/store/functions.test.ts'];
@@ -89,7 +87,7 @@ const projects = [
   ...(hasSupabase ? [{ name: 'supabase', kind: 'supabase', include: [...EVERY_STORE, USAGE] } as const] : []),
   ...(hasCitus ? [{ name: 'citus', kind: 'citus', include: [...EVERY_TABLE, USAGE, CITUS] } as const] : []),
   ...(hasCitus && hasSupabase
-    ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: EVERY_TABLE } as const]
+    ? [{ name: 'citus-postgrest', kind: 'citus by PostgREST', include: CALLS } as const]
     : []),
   { name: 'long', kind: 'postgres', include: [...CAMPAIGNS, ...(hasCitus ? [CITUS_FAULTS] : [])] },
 ] as const;

@@ -100,7 +100,7 @@ export const REFUSED = {
   'a schema within itself': () =>
     'leads to itself for the same value, and so has no end: move what both schemas have to a third one',
   'integers that JSON readers round': (name, most) =>
-    `${name} is beyond ${most}, where JSON readers round integers: use a smaller bound or a string`,
+    `${name} is beyond ${most}, where JSON readers round integers: use a smaller one or a string`,
 } satisfies Readonly<Record<string, (...texts: string[]) => string>>;
 
 export type Refused = keyof typeof REFUSED;

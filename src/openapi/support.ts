@@ -95,7 +95,7 @@ const RULES: readonly Rule[] = [
   ['schema', 'an invalid pattern', findPatterns],
   ['schema', 'a value of another type in an `enum`', findOtherTypes],
   ['schema', 'a schema that no value meets', findContradictions],
-  ['schema', 'integers that JSON readers round', findHugeBounds],
+  ['schema', 'integers that JSON readers round', findHugeIntegers],
   ['schema', 'a keyword with a value that it does not have', findDiscriminator],
   ...EXTENSIONS.map(
     ([kind, names, form, isValid]): Rule => [
@@ -317,10 +317,10 @@ function findContradictions(node: Node): Finding[] {
 }
 
 /** JSON readers, the gateway among them, round larger integers. */
-function findHugeBounds(node: Node): Finding[] {
+function findHugeIntegers(node: Node): Finding[] {
   if (![node.type].flat().includes('integer')) return [];
-  const names = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'];
-  const isHuge = (bound: unknown) => typeof bound === 'number' && (bound < EXACT[0] || bound > EXACT[1]);
-  const huge = names.filter((name) => isHuge(node[name]));
+  const names = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'enum', 'const'];
+  const isHuge = (value: unknown) => typeof value === 'number' && (value < EXACT[0] || value > EXACT[1]);
+  const huge = names.filter((name) => [node[name]].flat().some(isHuge));
   return toFindings(huge, String(EXACT[1]));
 }

@@ -230,6 +230,7 @@ test.each<Row>([
   [PET, '{ type: array, items: {}, minItems: 2, maxItems: 1 }', `minItems and maxItems ${NO_VALUE}`],
   [PET, '{ type: number, exclusiveMinimum: 1, maximum: 1 }', `exclusiveMinimum and maximum ${NO_VALUE}`],
   [PET, '{ required: [b], properties: { a: {} }, additionalProperties: false }', `required and properties ${NO_VALUE}`],
+  [PET, '{ type: integer, enum: [1, 9007199254740993] }', 'enum is beyond 9007199254740991'],
   [PET, '{ type: number, enum: [1, 2] }'],
   [PET, '{ type: [string, "null"], enum: [a, null] }'],
   [PET, '{ type: number, minimum: 1, maximum: 1 }'],

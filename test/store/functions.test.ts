@@ -376,7 +376,7 @@ test.each<[string, readonly Schema[]]>([
 });
 
 const nameOf = (index: number) => `funcao_${index}`;
-const isByNames = inject('kind') === 'supabase' || inject('kind') === 'citus by PostgREST';
+const isByNames = inject('kind') === 'supabase';
 
 const document = parse(`
 openapi: 3.0.3
