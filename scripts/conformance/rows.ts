@@ -1,5 +1,6 @@
 // Reads a list in pages, and compares them while others may add records.
 
+import { isDeepStrictEqual } from 'node:util';
 import type { Json } from '../../src/store/store.ts';
 import { expectAnswer, type Setting } from './check.ts';
 import { Mismatch } from './client.ts';
@@ -135,10 +136,10 @@ export function idOf(row: Row): string {
   return hasId(row) ? String(row.id) : JSON.stringify(row);
 }
 
-/** Throws Mismatch if pages have a record twice, or if their known records are not the expected ones in order. */
+/** Throws Mismatch if pages have a record twice, or if their known records are not the expected ones, with their values and in order. */
 export function comparePages(pages: readonly Page[], expected: readonly Row[], known = expected): void {
   const wanted = expected.map(idOf);
-  const knownIds = new Set(known.map(idOf));
+  const knownById = new Map(known.map((row) => [idOf(row), row]));
   const seen = new Set<string>();
   let at = 0;
   for (const { request, rows } of pages) {
@@ -147,8 +148,10 @@ export function comparePages(pages: readonly Page[], expected: readonly Row[], k
       const got = `${describeRow(row)} as its record ${index + 1}`;
       if (hasId(row) && seen.has(id)) throw new Mismatch(request, 'every record once', `${got}, for the second time`);
       seen.add(id);
-      if (!knownIds.has(id)) continue;
+      const same = knownById.get(id);
+      if (!same) continue;
       if (id !== wanted[at]) throw new Mismatch(request, `${wanted[at] ?? 'no more records'} in that place`, got);
+      if (!isDeepStrictEqual(row, same)) throw new Mismatch(request, `${describeRow(same)}, as in the whole list`, got);
       at++;
     }
   }

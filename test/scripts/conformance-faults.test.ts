@@ -185,6 +185,10 @@ const OF_LIST: Faults = {
     'a page that is longer than its limit': [
       targets(/limit=(\d+)/, (_limit, value) => `limit=${Math.min(Number(value) + 1, 1000)}`),
     ],
+    'a page that has other values than the whole list': [
+      filtered('offset', (all) => all.map((row) => ({ ...row, nome: 'Outra' }))),
+      /expected a2.* {"nome":"Bruno Araújo",.*, as in the whole list, got a2.* {"nome":"Outra",.* as its record 1$/,
+    ],
   },
   'fills every page': {
     'pages of three records at most': [rows((all) => all.slice(0, 3)), 'got 3 records, and more behind them'],
@@ -198,6 +202,10 @@ const OF_LIST: Faults = {
     ],
   },
   'filters by academia_id': {
+    'a filtered list that has other values than the whole list': [
+      filtered('academia_id', (all) => all.map((row) => ({ ...row, ativo: !row.ativo }))),
+      ', as in the whole list, got a2000000-',
+    ],
     'a filter that does not filter': [
       targets(/academia_id=[^&]{36}(?=&|$)/, ''),
       'expected only records with academia_id = "a1000000-0000-4000-8000-000000000001", got a2000000-',
