@@ -2,8 +2,9 @@
 // replaced store, or a list that was kept elsewhere, says whom to erase again.
 
 import { readFileSync } from 'node:fs';
+import { formats } from '../openapi/formats.ts';
 import type { Database } from '../store/migrations.ts';
-import { toFile } from './arguments.ts';
+import { toFile, UUID } from './arguments.ts';
 import { decode, readRecords, toCsv } from './csv.ts';
 import { queryRows } from './database.ts';
 import { t } from './language.ts';
@@ -13,7 +14,7 @@ import { CommandError, type Output } from './terminal.ts';
 export type Erasure = { readonly tenant: string; readonly student: string | null; readonly erased_at: string };
 
 const COLUMNS = ['tenant', 'student', 'erased_at'] as const;
-const LINE = /^[\da-f-]{36},([\da-f-]{36})?,\d{4}-[^,]+$/i;
+const isTime = formats['date-time'] as (text: string) => boolean;
 
 /** Lists the erasures as CSV, or repeats those of such a list. */
 export async function listErasures(db: Database, { repeat }: { readonly repeat?: string }): Promise<Output> {
@@ -64,9 +65,14 @@ function readList(name: string): Erasure[] {
   // Without --silent npm prints its own lines first.
   const head = cells.findIndex((texts) => `${texts}` === `${COLUMNS}`);
   const lines = cells.slice(head + 1);
-  if (head < 0 || !lines.every((texts) => LINE.test(`${texts}`))) {
+  if (head < 0 || !lines.every(isErasure)) {
     const hint = 'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.';
     throw new CommandError(t`${name} is not a list of erasures`, hint);
   }
   return lines.map(([tenant = '', student = '', erased_at = '']) => ({ tenant, student: student || null, erased_at }));
+}
+
+/** Whether a line has what Postgres takes: its own error would name neither the file nor the line. */
+function isErasure([tenant = '', student = '', time = '', ...more]: readonly string[]): boolean {
+  return UUID.test(tenant) && (student === '' || UUID.test(student)) && isTime(time) && more.length === 0;
 }

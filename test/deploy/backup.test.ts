@@ -448,7 +448,9 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     const unlike = join(root, 'unlike.csv');
     writeFileSync(unlike, 'tenant,student,erased_at\nx,y,z\n');
     const hint = 'Expected what `npm run --silent admin -- erasures > FILE` writes, in UTF-8. Nothing was erased.';
-    for (const none of [backup, latin1, unlike]) {
+    const undated = join(root, 'undated.csv');
+    writeFileSync(undated, `tenant,student,erased_at\n${AURORA},${ANA},2026-13-01T00:00:00+00:00\n`);
+    for (const none of [backup, latin1, unlike, undated]) {
       expect(await admin('erasures', '--repeat', none)).toEqual(refused(`${none} is not a list of erasures\n${hint}`));
     }
     expect(await admin('erasures', '--repeat', `${list}.old`)).toEqual(refused(`There is no file ${list}.old`));
