@@ -18,7 +18,7 @@ import { restoreStore } from '../store/embedded/store.ts';
 import { readMigrations } from '../store/migrations.ts';
 import { type EmbeddedConfig, reachServer } from '../store/open.ts';
 import { toFile, toNewPath } from './arguments.ts';
-import { queryRow } from './database.ts';
+import { failWith, queryRow } from './database.ts';
 import { describeRepeated, type Erasure, findNew, readErasures, repeatErasures } from './erasures.ts';
 import { t, translate } from './language.ts';
 import { CommandError, type Confirmed, confirm, createProgress, type Output, withPath } from './terminal.ts';
@@ -193,7 +193,7 @@ async function streamBackup(url: string, archive: PassThrough): Promise<void> {
   });
   try {
     client.query(query);
-    await once(query, 'end');
+    await once(query, 'end').catch(failWith);
     archive.end(END);
   } catch (error) {
     archive.destroy(error as Error);

@@ -128,7 +128,7 @@ export async function* queryTexts(db: Database, sql: string, batch: number | 'al
 }
 
 /** Throws the error of a query: one of SQL as it is, and any other as AccessError. */
-function failWith(error: Error): never {
+export function failWith(error: Error): never {
   if (error instanceof pg.DatabaseError && !/^(57P|08)/.test(error.code ?? '')) throw error;
   if ('code' in error && error.code === 'ERR_STRING_TOO_LONG') {
     throw new AccessError('The answer is longer than a text can be: ask for less, such as fewer days');

@@ -479,6 +479,29 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     await gateway.close();
   });
 
+  test('is not backed up if its server ends the connection', async () => {
+    const DATA_DIR = copyDataDir(inject('dataDir'));
+    const server = await open(DATA_DIR);
+    const find = (type: string, what: string) =>
+      runSql(
+        toUrl(DATA_DIR, 'postgres'),
+        `select ${what} as found from pg_stat_activity where backend_type = '${type}'`,
+      );
+    const [{ found: checkpointer }] = (await find('checkpointer', 'pid')) as [{ found: number }];
+    const lost = join(root, 'lost.tar.gz');
+    // The backup waits for a checkpoint.
+    process.kill(checkpointer, 'SIGSTOP');
+    try {
+      const backup = runAdmin(['backup', lost], { DATA_DIR });
+      await waitFor(async () => expect(await find('walsender', 'pg_terminate_backend(pid)')).not.toEqual([]));
+      expect(await backup).toEqual(refused(/^The connection to the database was lost: .*; check whether .*\n$/));
+    } finally {
+      process.kill(checkpointer, 'SIGCONT');
+    }
+    expect(readdirSync(root).filter((name) => name.startsWith('lost'))).toEqual([]);
+    await server.close();
+  });
+
   test('is left alone by a damaged backup', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
     const whole = join(root, 'whole.tar.gz');
