@@ -101,6 +101,8 @@ function toReport(changes: readonly Change[], announced: readonly Change[], revi
 }
 
 if (import.meta.main) {
+  // The reader may exit early, as `head` does.
+  process.stdout.on('error', () => {});
   const print = (text: string) => process.stdout.write(text);
   const printError = (text: string) => process.stderr.write(text);
   process.exitCode = compareContract(process.argv.slice(2), { folder: '.', print, printError });

@@ -109,6 +109,8 @@ function describe({ file, text }: Change, { document }: Files): string {
 }
 
 if (import.meta.main) {
+  // The reader may exit early, as `head` does.
+  process.stdout.on('error', () => {});
   const print = (text: string) => process.stdout.write(text);
   const printError = (text: string) => process.stderr.write(text);
   process.exitCode = await addOperations(process.argv.slice(2), { files: FILES, print, printError });

@@ -388,19 +388,22 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     expect(await admin('backup', backup)).toEqual(refused(`There is ${backup} already: name a new file`));
     expect(readFileSync(backup).equals(before)).toBe(true);
 
-    const created = await withStore(DATA_DIR, (send) => create(send, 'wms_demo_aurora', 'Depois'));
-    expect(created.status).toBe(201);
-    const erased = succeed(await admin('student', 'erase', ANA, '--tenant', AURORA, '--yes'));
-    expect(erased).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
-    succeed(await admin('key', 'revoke', 'wms_demo_bos', '--yes'));
-    const successor = JSON.parse(succeed(await admin('key', 'rotate', 'wms_demo_lei', '--overlap', '0s', '--json')));
-    succeed(await admin('key', 'permit', 'wms_demo_aur', '--permission', 'listar_alunos'));
-    succeed(await admin('key', 'limit', 'wms_demo_aur', '--per-day', '1000'));
-    succeed(await admin('tenant', 'limit', BOSQUE, '--per-day', '7'));
     const readKeys = async () => JSON.parse(succeed(await admin('key', 'list', '--json'))) as { id: string }[];
-    const keys = await readKeys();
-    const tenant = JSON.parse(succeed(await admin('tenant', 'create', 'Nova', '--json')));
-    const lost = JSON.parse(succeed(await admin('key', 'issue', '--tenant', tenant.id, '--name', 'Site', '--json')));
+    // While the store serves, a command need not start it.
+    const { successor, keys, lost } = await withStore(DATA_DIR, async (send) => {
+      expect(await create(send, 'wms_demo_aurora', 'Depois')).toMatchObject({ status: 201 });
+      const erased = succeed(await admin('student', 'erase', ANA, '--tenant', AURORA, '--yes'));
+      expect(erased).toMatch(/^Student .* was erased: .*\nBackups still have it: for a restore, keep /);
+      succeed(await admin('key', 'revoke', 'wms_demo_bos', '--yes'));
+      const successor = JSON.parse(succeed(await admin('key', 'rotate', 'wms_demo_lei', '--overlap', '0s', '--json')));
+      succeed(await admin('key', 'permit', 'wms_demo_aur', '--permission', 'listar_alunos'));
+      succeed(await admin('key', 'limit', 'wms_demo_aur', '--per-day', '1000'));
+      succeed(await admin('tenant', 'limit', BOSQUE, '--per-day', '7'));
+      const keys = await readKeys();
+      const tenant = JSON.parse(succeed(await admin('tenant', 'create', 'Nova', '--json')));
+      const lost = JSON.parse(succeed(await admin('key', 'issue', '--tenant', tenant.id, '--name', 'Site', '--json')));
+      return { successor, keys, lost };
+    });
     expect(await admin('restore', backup)).toEqual(
       refused(/^There is a store in .* already: nothing was restored\n.*--replace/),
     );
@@ -410,9 +413,12 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
     expect(succeed(await admin('restore', backup, '--replace', '--yes'))).toContain(
       `Of 1 erased students and tenants 1 had come back, and were erased again.\nOf 7 keys 3 had been changed and 1 issued since the backup, and are again as in the replaced store.\nThese are lost, because the backup lacks their tenants: ${lost.prefix}.\n`,
     );
-    expect(await readKeys()).toEqual(keys);
-    expect(succeed(await admin('tenant', 'limit', BOSQUE))).toMatch(/\b7\b/);
+    // The student was erased by mistake, and brought back before the second backup.
+    const back = join(root, 'back.csv');
+    writeFileSync(back, `id,nome,email\n${ANA},Ana,ana@back.example\n`);
     await withStore(DATA_DIR, async (send) => {
+      expect(await readKeys()).toEqual(keys);
+      expect(succeed(await admin('tenant', 'limit', BOSQUE))).toMatch(/\b7\b/);
       for (const [key, error] of [
         ['wms_demo_bosque', 'API Key inativa'],
         ['wms_demo_leitura', 'API Key expirada'],
@@ -422,17 +428,16 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
       expect(await send('/alunos?nome=Depois', successor.key)).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?nome=Depois', 'wms_demo_aurora')).toEqual({ status: 200, body: [] });
       expect(await send('/alunos?limit=1000', 'wms_demo_aurora')).toMatchObject({ status: 200, body: { length: 249 } });
+      succeed(await admin('import', 'alunos', back, '--tenant', AURORA));
+      succeed(await admin('backup', join(root, 'second.tar.gz')));
     });
-    // The student was erased by mistake, and brought back before the backup.
-    const back = join(root, 'back.csv');
-    writeFileSync(back, `id,nome,email\n${ANA},Ana,ana@back.example\n`);
-    succeed(await admin('import', 'alunos', back, '--tenant', AURORA));
-    succeed(await admin('backup', join(root, 'second.tar.gz')));
     expect(succeed(await admin('restore', join(root, 'second.tar.gz'), '--replace', '--yes'))).toContain(
       'Of 0 erased students and tenants 0 had come back, and were erased again.\n',
     );
-    expect(succeed(await admin('show', 'alunos', ANA, '--tenant', AURORA))).toContain('ana@back.example');
-    succeed(await admin('student', 'erase', ANA, '--tenant', AURORA, '--yes'));
+    await withStore(DATA_DIR, async () => {
+      expect(succeed(await admin('show', 'alunos', ANA, '--tenant', AURORA))).toContain('ana@back.example');
+      succeed(await admin('student', 'erase', ANA, '--tenant', AURORA, '--yes'));
+    });
     const again = await admin('restore', join(root, 'second.tar.gz'), '--replace', '--yes', '--json');
     expect(JSON.parse(succeed(again))).toMatchObject({ repeated: [{ student: ANA }], revoked: [], lost: [] });
     const list = join(root, 'erasures.csv');
