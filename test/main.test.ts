@@ -13,7 +13,6 @@ import { whileFunctionHeld } from './helpers/function-body.ts';
 import { copyDataDir, startConfigured } from './helpers/gateway.ts';
 import { GatewayProcess, killAll, startProcess } from './helpers/process.ts';
 import { openRaw } from './helpers/raw.ts';
-import { isPresent } from './helpers/requirement.ts';
 import { childrenOf, loginUrl } from './helpers/servers.ts';
 import { waitFor, waitForBlocked } from './helpers/wait-for.ts';
 
@@ -48,11 +47,10 @@ const list = async (url: string, query = '', key = 'wms_demo_aurora') => {
 /** Runs a command as the first process of its namespace, like that of a container. */
 const ISOLATE = ['unshare', '--pid', '--fork', '--kill-child'];
 
-/** Whether this user may run it. Warns if not. */
+/** Whether this user may run it, which needs root and is forbidden in most containers. */
 function canIsolate(): boolean {
   const [command = '', ...args] = ISOLATE;
-  const { status } = spawnSync(command, [...args, 'true']);
-  return isPresent(status === 0, 'unshare needs root: the test of the first process of a container cannot run');
+  return spawnSync(command, [...args, 'true']).status === 0;
 }
 
 beforeAll(() => {
