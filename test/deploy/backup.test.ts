@@ -487,18 +487,16 @@ describe.skipIf(inject('isLong'))('an embedded store', () => {
   test('is not backed up if its server ends the connection', async () => {
     const DATA_DIR = copyDataDir(inject('dataDir'));
     const server = await open(DATA_DIR);
-    const find = (type: string, what: string) =>
-      runSql(
-        toUrl(DATA_DIR, 'postgres'),
-        `select ${what} as found from pg_stat_activity where backend_type = '${type}'`,
-      );
-    const [{ found: checkpointer }] = (await find('checkpointer', 'pid')) as [{ found: number }];
+    const find = (what: string, condition: string) =>
+      runSql(toUrl(DATA_DIR, 'postgres'), `select ${what} as found from pg_stat_activity where ${condition}`);
+    const [{ found: checkpointer }] = (await find('pid', "backend_type = 'checkpointer'")) as [{ found: number }];
     const lost = join(root, 'lost.tar.gz');
     // The backup waits for a checkpoint.
     process.kill(checkpointer, 'SIGSTOP');
     try {
       const backup = runAdmin(['backup', lost], { DATA_DIR });
-      await waitFor(async () => expect(await find('walsender', 'pg_terminate_backend(pid)')).not.toEqual([]));
+      const isWaiting = "backend_type = 'walsender' and wait_event ~ '^Checkpoint'";
+      await waitFor(async () => expect(await find('pg_terminate_backend(pid)', isWaiting)).not.toEqual([]));
       expect(await backup).toEqual(refused(/^The connection to the database was lost: .*; check whether .*\n$/));
     } finally {
       process.kill(checkpointer, 'SIGCONT');
